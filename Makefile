@@ -1,0 +1,57 @@
+# Every target does its own set-up in .venv; a stamp there keeps it from being repeated until pyproject.toml changes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format types unit bench peers clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo-ready ## run the demonstration
+	$(BIN)/fsm-engine demo
+
+test: lint types unit ## run every check: lint, types, tests with branch coverage
+
+lint: $(VENV)/.test-ready ## check style and layout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.test-ready ## lay the code out and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.test-ready ## check types with mypy and pyright
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+unit: $(VENV)/.test-ready ## run the tests alone
+	$(BIN)/pytest --cov
+
+bench: $(VENV)/.test-ready ## measure what an invocation costs
+	$(BIN)/python benchmarks/overhead.py
+
+peers: $(VENV)/.test-ready ## measure other libraries beside it (large downloads into .bench)
+	$(BIN)/python benchmarks/overhead.py --peers
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) .bench build dist *.egg-info .coverage .coverage.* htmlcov
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[cli]'
+	touch $@
+
+# The tests' set-up contains the demo's.
+$(VENV)/.test-ready: pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[dev]'
+	touch $@ $(VENV)/.demo-ready

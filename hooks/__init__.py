@@ -1,0 +1,1 @@
+"""What happens on entering and leaving a state: one concern a file."""

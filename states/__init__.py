@@ -1,0 +1,1 @@
+"""The lifecycles, declared as data: one file each; nothing here has an effect."""
