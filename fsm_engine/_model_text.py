@@ -1,0 +1,91 @@
+"""What the model reads of a response: plain words that let it change course instead of repeating the call."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from ._codes import Effect, ToolErrorCode
+from .jsonable import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ._error_info import ErrorInfo
+    from ._issue import Issue
+    from ._json import JsonValue
+
+__all__ = ["LOSSY", "error_text", "partial_text"]
+
+LOSSY: Final = "lossy"
+"""The entry of `stats` with the JSON paths at which data could not be represented or was left out."""
+
+_C = ToolErrorCode
+_LIKELY_AGAIN: Final = "The same call is likely to fail again: change the arguments or choose another way."
+_LATER: Final = "Try again later, or use another tool."
+
+_NEXT_STEP: Final[Mapping[str, str]] = {
+    _C.NOT_FOUND: "Check the name, or look up what exists.",
+    _C.ACCESS_DENIED: "Do not repeat the call: the credentials were not accepted. Tell the user.",
+    _C.PERMISSION_DENIED: "Do not repeat the call: it is not allowed. Choose another way, or tell the user.",
+    _C.IS_DIRECTORY: "Name a file, or list the directory.",
+    _C.BINARY_FILE: "Do not read it as text: choose another file, or a tool for this kind of file.",
+    _C.INVALID_PARAM: "Correct the arguments and call again.",
+    _C.INVALID_FORMAT: "Correct the form of the arguments and call again.",
+    _C.EXECUTION_ERROR: _LIKELY_AGAIN,
+    _C.TIMEOUT: "Ask for less, or try again later.",
+    _C.INTERNAL_ERROR: "The fault is not in the arguments. Go on without this tool, or tell the user.",
+    _C.CONFLICT: "Look at the current state before you try again.",
+    _C.CIRCUIT_OPEN: "The tool is out of service for now. Go on without it, or use another tool.",
+    _C.NETWORK_ERROR: _LATER,
+    _C.API_ERROR: _LATER,
+    _C.RATE_LIMIT: "Wait before you call this tool again.",
+    _C.CANCELLED: "Do not repeat the call unless the user asks for it.",
+    _C.APPROVAL_DENIED: "Do not repeat the call. Ask the user how to go on.",
+    _C.APPROVAL_EXPIRED: "Nobody answered in time. Ask the user before you call again.",
+}
+
+_EFFECT_WORDS: Final[Mapping[Effect, str]] = {
+    Effect.NONE: "The call had no effect.",
+    Effect.DONE: "The call took effect before it failed: do not repeat it.",
+    Effect.UNKNOWN: "It is unknown whether the call took effect: check before you call again.",
+}
+
+
+def partial_text(text: str, reason: str | None, stats: Mapping[str, JsonValue]) -> str:
+    """The text of a partial result, after a line that says that it is incomplete, and why."""
+    paths = stats.get(LOSSY)
+    where = f" Left out or not representable: {', '.join(map(str, paths))}." if isinstance(paths, list) else ""
+    return f"This result is incomplete. Reason: {reason}.{where}\n{text}"
+
+
+def error_text(info: ErrorInfo) -> str:
+    """Code, message, each failed check, what is known of the effect, how long to wait, and what to do next."""
+    return "\n".join(_error_lines(info))
+
+
+def _error_lines(info: ErrorInfo) -> Iterator[str]:
+    yield f"Error {info.code}: {info.message}"
+    yield from map(_issue_line, info.issues)
+    if info.effect is not None:
+        yield _EFFECT_WORDS[info.effect]
+    if info.retry_after is not None:
+        yield f"Wait at least {_duration(info.retry_after)} before the next try."
+    if info.transient or info.code != _C.API_ERROR:
+        yield _NEXT_STEP.get(info.code, _LATER if info.transient else _LIKELY_AGAIN)
+    else:
+        yield _LIKELY_AGAIN
+
+
+def _issue_line(issue: Issue) -> str:
+    rule = f" (rule: {issue.rule})" if issue.rule else ""
+    allowed = f" Allowed: {json_text(issue.allowed)}." if issue.allowed is not None else ""
+    return f"- {issue.path}: {issue.message or issue.reason}{rule}{allowed}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return f"{math.ceil(seconds / size)} {unit}s"
+    number = max(1, math.ceil(seconds))
+    return f"{number} second{'s' if number > 1 else ''}"
