@@ -1,0 +1,105 @@
+"""Executes the tool calls of language-model agents as an explicit finite-state machine.
+
+Begin with `ToolEngine` and `tool`; `Lifecycle` is for those who extend the machine.
+"""
+
+from .attempt import Attempt
+from .calls import ToolCall
+from .clock import Clock, SystemClock, VirtualClock
+from .context import ToolContext
+from .engine import ToolEngine
+from .errors import (
+    ConfigurationError,
+    Effect,
+    EngineClosedError,
+    ErrorCategory,
+    FsmEngineError,
+    LifecycleError,
+    ReentrantTransitionError,
+    RegistrationError,
+    SchemaError,
+    ToolError,
+    ToolErrorCode,
+    TransitionRefusedError,
+)
+from .events import (
+    Event,
+    GapEvent,
+    ToolCallEvent,
+    ToolErrorEvent,
+    ToolEvent,
+    ToolExecutionEvent,
+    ToolFallbackEvent,
+    ToolResultEvent,
+)
+from .hooking import gate, named, on_enter, on_exit, on_transition
+from .invocation import HistoryEntry, ToolInvocation
+from .lifecycle import ANY_UNFINISHED, Lifecycle, Row, State
+from .machine import Firing, LifecycleMachine
+from .policies import RetryPolicy
+from .registry import ToolRegistry
+from .response import ErrorInfo, Issue, ToolResponse, ToolStatus
+from .run import Run
+from .spec import ToolSpec, tool
+from .stages import Parsed, Stages
+from .states.invocation import INVOCATION, ToolState
+from .validators import Invalid
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ANY_UNFINISHED",
+    "INVOCATION",
+    "Attempt",
+    "Clock",
+    "ConfigurationError",
+    "Effect",
+    "EngineClosedError",
+    "ErrorCategory",
+    "ErrorInfo",
+    "Event",
+    "Firing",
+    "FsmEngineError",
+    "GapEvent",
+    "HistoryEntry",
+    "Invalid",
+    "Issue",
+    "Lifecycle",
+    "LifecycleError",
+    "LifecycleMachine",
+    "Parsed",
+    "ReentrantTransitionError",
+    "RegistrationError",
+    "RetryPolicy",
+    "Row",
+    "Run",
+    "SchemaError",
+    "Stages",
+    "State",
+    "SystemClock",
+    "ToolCall",
+    "ToolCallEvent",
+    "ToolContext",
+    "ToolEngine",
+    "ToolError",
+    "ToolErrorCode",
+    "ToolErrorEvent",
+    "ToolEvent",
+    "ToolExecutionEvent",
+    "ToolFallbackEvent",
+    "ToolInvocation",
+    "ToolRegistry",
+    "ToolResponse",
+    "ToolResultEvent",
+    "ToolSpec",
+    "ToolState",
+    "ToolStatus",
+    "TransitionRefusedError",
+    "VirtualClock",
+    "gate",
+    "named",
+    "on_enter",
+    "on_exit",
+    "on_transition",
+    "tool",
+]

@@ -1,0 +1,353 @@
+"""What is done in each state: one activity a state, which answers the trigger to fire next.
+
+An activity answers at once where it can, and a coroutine where it must wait; the driver awaits that. Nothing here
+moves the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any
+
+from .admission import Admission
+from .attempt import Attempt
+from .breaker import Permit
+from .clock import Clock
+from .eager import Spawner
+from .errors import Effect, ToolError, ToolErrorCode
+from .fallback import FallbackPolicy, as_substitute, run_function
+from .invocation import ToolInvocation
+from .outcome import cancelled_response, denied_response, error_response, timeout_response, unanswered_response
+from .registry import ToolRegistry
+from .response import ErrorInfo, ToolResponse, ToolStatus
+from .runtime import ToolRuntime
+from .spec import ToolSpec
+from .stages import Stages
+from .states.invocation import ToolState
+
+Activity = Callable[[ToolInvocation], str | Awaitable[str]]
+"""Is given the invocation on entering its state; answers the next trigger, at once or when awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What the activities of one engine work with.
+
+    Args:
+        runtime_of: what the engine keeps of a tool.
+        spawner: starts coroutines on the loop that the engine runs on now.
+        logger: a structlog logger.
+        on_late: is told of a function that ended after everybody had left.
+        on_abandoned: is told of a coroutine that went on after it was cancelled.
+        cancel_grace: seconds that a cancelled coroutine may take to clean up.
+    """
+
+    registry: ToolRegistry
+    stages: Stages
+    clock: Clock
+    runtime_of: Callable[[ToolSpec], ToolRuntime]
+    spawner: Callable[[], Spawner]
+    logger: Any
+    on_late: Callable[[Attempt, BaseException | None], object]
+    on_abandoned: Callable[[Attempt], object]
+    cancel_grace: float
+
+
+class Activities:
+    """The activities of the built-in states, by the state's name in `by_state`."""
+
+    def __init__(self, workshop: Workshop, admission: Admission) -> None:
+        self._shop = workshop
+        self._clock = workshop.clock
+        self._stages = workshop.stages
+        self.by_state: Mapping[str, Activity] = {
+            ToolState.PENDING.value: self.pending,
+            ToolState.VALIDATING.value: self.validating,
+            ToolState.AWAITING_APPROVAL.value: self.awaiting_approval,
+            ToolState.ADMITTING.value: admission.admit,
+            ToolState.EXECUTING.value: self.executing,
+            ToolState.RETRYING.value: self.retrying,
+            ToolState.FALLING_BACK.value: self.falling_back,
+        }
+
+    # -- before the attempt --------------------------------------------------------------------------------------
+
+    def pending(self, invocation: ToolInvocation) -> str:
+        """Resolve the tool and parse the arguments; what fails is refused in `VALIDATING`."""
+        stages = self._stages
+        if invocation.is_refused:  # a batch found fault with the call before it began
+            return "validate"
+        try:
+            spec = invocation.spec or stages.resolve(invocation.call, self._shop.registry)
+            invocation.spec = spec
+            invocation.runtime = self._shop.runtime_of(spec)
+            invocation.arguments, invocation.notes = stages.parse(invocation.call, spec)
+        except ToolError as error:
+            invocation.refuse(error_response(error))
+        else:
+            if spec.deadline is not None and invocation.deadline is None:
+                invocation.deadline = invocation.started_at + spec.deadline
+        return "validate"
+
+    def validating(self, invocation: ToolInvocation) -> str:
+        """Nothing to wait for: the gate has judged on entering."""
+        return "accept"
+
+    async def awaiting_approval(self, invocation: ToolInvocation) -> str:
+        """Wait for a person; this time does not count against the deadline."""
+        spec = _spec_of(invocation)
+        began = self._clock.monotonic()
+        until = None if spec.approval_timeout is None else began + spec.approval_timeout
+        while (decision := invocation.take_decision()) is None:
+            now = self._clock.monotonic()
+            if invocation.is_cancel_requested:
+                return self.cancelled(invocation, Effect.NONE)
+            if until is not None and now >= until:
+                invocation.is_approved = False
+                invocation.response = unanswered_response(spec.name, spec.approval_timeout or 0.0)
+                return "decide"
+            await invocation.pause(until)
+        invocation.is_approved = decision.approved
+        if not decision.approved:
+            invocation.response = denied_response(spec.name, decision.reason)
+        if invocation.deadline is not None:
+            invocation.deadline += self._clock.monotonic() - began
+        return "decide"
+
+    # -- the attempt ---------------------------------------------------------------------------------------------
+
+    def executing(self, invocation: ToolInvocation) -> str | Awaitable[str]:
+        """Run the function once. One that answers without waiting costs no turn of the loop and no timer."""
+        spec = _spec_of(invocation)
+        now = self._clock.monotonic()
+        deadline = invocation.deadline
+        if spec.timeout is not None and (deadline is None or now + spec.timeout < deadline):
+            deadline = now + spec.timeout
+        attempts = invocation.attempts
+        attempt = Attempt(invocation, len(attempts) + 1, now, deadline, self._shop)
+        attempts.append(attempt)
+        try:
+            coroutine = self._stages.execute(spec, invocation.bound, attempt)
+        except Exception as error:
+            return self._judge(invocation, attempt, None, error)
+        run = self._shop.spawner().start(coroutine, copy_context(), invocation.wake)
+        if run.finished:
+            return self._judge(invocation, attempt, run.result, run.error)
+        attempt.run = run
+        return self._watch(invocation, attempt)
+
+    async def _watch(self, invocation: ToolInvocation, attempt: Attempt) -> str:
+        """Wait for the attempt's outcome, its time limit or a cancellation, whichever comes first."""
+        spec, run = _spec_of(invocation), attempt.run
+        assert run is not None, "only a run that waits is watched"
+        while not run.finished:
+            if invocation.is_cancel_requested:
+                await self._stop(invocation, attempt)
+                return self.cancelled(invocation, invocation.effect_so_far)
+            until, reason = _limit(spec, attempt, invocation)
+            if until is not None and self._clock.monotonic() >= until:
+                await self._stop(invocation, attempt)
+                return self._judge_response(invocation, attempt, _timed_out(spec, attempt, reason))
+            await invocation.pause(until)
+        if invocation.is_cancel_requested and isinstance(run.error, asyncio.CancelledError):
+            # The loop is shutting down: it cancels the tool's task beside ours.
+            return self.cancelled(invocation, invocation.effect_so_far)
+        return self._judge(invocation, attempt, run.result, run.error)
+
+    async def _stop(self, invocation: ToolInvocation, attempt: Attempt) -> None:
+        """Cancel the attempt and give it a moment to clean up; what goes on after that is abandoned and reported."""
+        run = attempt.run
+        assert run is not None, "only a run that waits is stopped"
+        attempt.is_unwanted = True
+        run.cancel()
+        grace_ends = self._clock.monotonic() + self._shop.cancel_grace
+        while not run.finished and self._clock.monotonic() < grace_ends:
+            await invocation.pause(grace_ends)
+        if attempt.thread_running:
+            self._shop.on_abandoned(attempt)
+        elif not run.finished:
+            self._shop.on_abandoned(attempt)
+            run.when_ended(lambda: self._shop.on_late(attempt, run.error))
+
+    def _judge(self, invocation: ToolInvocation, attempt: Attempt, result: Any, error: BaseException | None) -> str:
+        if error is None:
+            try:
+                response = self._stages.standardise(result, _spec_of(invocation))
+            except Exception as raised:
+                response = error_response(raised)
+        elif isinstance(error, KeyboardInterrupt):
+            raise error
+        else:
+            response = error_response(error, wall=self._clock.wall())
+        return self._judge_response(invocation, attempt, response)
+
+    def _judge_response(self, invocation: ToolInvocation, attempt: Attempt, response: ToolResponse) -> str:
+        """Settle the attempt and say whether it succeeded; the guards of `fail` read what is decided here."""
+        attempt.ended_at = now = self._clock.monotonic()
+        info = response.error_info
+        runtime = _runtime_of(invocation)
+        spec = runtime.spec
+        seconds = now - attempt.started_at
+        if runtime.is_limited:
+            runtime.took(seconds)
+        permit, invocation.permit = invocation.permit, None
+        if info is None:
+            if permit is not None:
+                permit.success(seconds)
+            invocation.response = response
+            if runtime.last_good is not None and response.status is ToolStatus.SUCCESS:
+                runtime.last_good.remember(invocation.arguments or {}, response)
+            return "succeed"
+        if permit is not None:
+            _settle(permit, spec, info, seconds)
+        attempt.code = info.code
+        if info.effect is None and info.transient:
+            response = response.with_effect(Effect.NONE if spec.read_only else Effect.UNKNOWN)
+        invocation.response = response
+        invocation.is_retry_allowed = self._is_retry_allowed(invocation, attempt, now)
+        policy = spec.fallback_policy
+        if policy is not None and policy.on_failure and info.counts:
+            invocation.has_fallback_for_failure = True
+            invocation.fallback_reason = info.reason or info.code.lower()
+        return "fail"
+
+    def _is_retry_allowed(self, invocation: ToolInvocation, attempt: Attempt, now: float) -> bool:
+        spec, info = _spec_of(invocation), invocation.error
+        policy = spec.retry_policy
+        if info is None or not info.transient or attempt.number > policy.max_retries or attempt.thread_running:
+            return False
+        breaker = _runtime_of(invocation).breaker
+        if breaker is not None and breaker.is_open:
+            return False
+        is_safe = spec.is_repeatable or (info.effect == Effect.NONE and not attempt.has_spoken)
+        if not is_safe:
+            return False
+        if info.retry_after is None:
+            delay = policy.delay(attempt.number)
+        elif info.retry_after <= policy.max_retry_after:
+            delay = info.retry_after
+        else:
+            return False
+        invocation.next_delay = delay
+        return invocation.deadline is None or now + delay < invocation.deadline
+
+    # -- after the attempt ---------------------------------------------------------------------------------------
+
+    async def retrying(self, invocation: ToolInvocation) -> str:
+        """Wait before the next attempt."""
+        attempt = invocation.attempts[-1]
+        attempt.delay = invocation.next_delay
+        until = self._clock.monotonic() + invocation.next_delay
+        while self._clock.monotonic() < until:
+            if invocation.is_cancel_requested:
+                return self.cancelled(invocation, invocation.effect_so_far)
+            await invocation.pause(until)
+        return "retry"
+
+    async def falling_back(self, invocation: ToolInvocation) -> str:
+        """Fetch the substitute; if there is none, the first error stands."""
+        spec = _spec_of(invocation)
+        policy, first = spec.fallback_policy, invocation.response
+        assert policy is not None, "the guards have seen that there is one"
+        reason, age = invocation.fallback_reason, None
+        if policy.kind == "value":
+            response = self._stages.standardise(policy.value, spec)
+        elif policy.kind == "last_good":
+            kept = _runtime_of(invocation).last_good
+            remembered = None if kept is None else kept.recall(invocation.arguments or {})
+            if remembered is None:
+                return "fail"
+            response, age = remembered.response, self._clock.monotonic() - remembered.at
+        else:
+            found = await self._run_fallback(invocation, policy)
+            if invocation.is_cancel_requested and found is None:
+                return self.cancelled(invocation, invocation.effect_so_far)
+            if found is None or found.error_info is not None:
+                self._shop.logger.warning(
+                    "fallback failed",
+                    tool=spec.name,
+                    uid=invocation.uid,
+                    code=None if found is None or found.error_info is None else found.error_info.code,
+                    detail=None if found is None or found.error_info is None else found.error_info.detail,
+                )
+                return "fail"
+            response = found
+        invocation.response = as_substitute(response, reason, age, first)
+        return "succeed"
+
+    async def _run_fallback(self, invocation: ToolInvocation, policy: FallbackPolicy) -> ToolResponse | None:
+        """What the function gave; `None`: it was cut short by a limit or a cancellation."""
+        spec = _spec_of(invocation)
+        assert policy.function is not None, "this kind has one"
+        until = self._clock.monotonic() + policy.timeout
+        if invocation.deadline is not None:
+            until = min(until, invocation.deadline)
+        run = self._shop.spawner().start(
+            run_function(policy.function, invocation.bound), copy_context(), invocation.wake
+        )
+        while not run.finished:
+            if invocation.is_cancel_requested or self._clock.monotonic() >= until:
+                run.when_ended(lambda: None)
+                run.cancel()
+                return None
+            await invocation.pause(until)
+        if run.error is not None:
+            return error_response(run.error, wall=self._clock.wall())
+        return self._stages.standardise(run.result, spec)
+
+    def cancelled(self, invocation: ToolInvocation, effect: Effect) -> str:
+        """Answer for an invocation that nobody wants any more."""
+        attempt = invocation.attempt
+        if attempt is not None and attempt.ended_at is None:
+            attempt.ended_at, attempt.code = self._clock.monotonic(), ToolErrorCode.CANCELLED.value
+        invocation.response = cancelled_response(invocation.tool_name, invocation.cancel_reason, effect=effect)
+        return "cancel"
+
+
+def _spec_of(invocation: ToolInvocation) -> ToolSpec:
+    spec = invocation.spec
+    assert spec is not None, "a call without a tool is refused in VALIDATING"
+    return spec
+
+
+def _runtime_of(invocation: ToolInvocation) -> ToolRuntime:
+    runtime = invocation.runtime
+    assert runtime is not None, "a call without a tool is refused in VALIDATING"
+    return runtime
+
+
+def _settle(permit: Permit, spec: ToolSpec, info: ErrorInfo, seconds: float) -> None:
+    """Tell the circuit what came of its permit; an error that says nothing of the tool's health gives it back."""
+    policy = spec.breaker
+    if policy is not None and policy.counts(info.code, by_default=info.counts):
+        permit.failure(info.code, seconds)
+    else:
+        permit.release()
+
+
+def _limit(spec: ToolSpec, attempt: Attempt, invocation: ToolInvocation) -> tuple[float | None, str]:
+    """When the attempt's time is up, and by which of its limits."""
+    until, reason = attempt.deadline, "timeout"
+    if until is not None and until == invocation.deadline:
+        reason = "deadline"
+    if spec.idle_timeout is not None and (until is None or attempt.last_sign + spec.idle_timeout < until):
+        return attempt.last_sign + spec.idle_timeout, "idle"
+    return until, reason
+
+
+def _timed_out(spec: ToolSpec, attempt: Attempt, reason: str) -> ToolResponse:
+    effect = Effect.NONE if spec.read_only else Effect.UNKNOWN
+    took = {
+        "timeout": f"did not answer within {spec.timeout:g} s" if spec.timeout is not None else "did not answer in time",
+        "idle": f"gave no sign of life for {spec.idle_timeout:g} s" if spec.idle_timeout is not None else "was silent",
+        "deadline": "did not answer before the call's deadline",
+    }[reason]
+    advice = (
+        "It changes nothing, so it may be asked again."
+        if spec.read_only
+        else "Whether it took effect is unknown: find that out before asking again."
+    )
+    return timeout_response(spec.name, f"{took}. {advice}", reason=reason, effect=effect)

@@ -1,0 +1,131 @@
+"""The way into an attempt: slots, a rate token, and last of all the circuit's permit."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from .clock import Clock
+from .errors import Effect
+from .invocation import ToolInvocation
+from .limits import Slots
+from .outcome import cancelled_response, refuse_for_circuit, refuse_for_queue, timeout_response
+from .runtime import ToolRuntime
+
+
+class Admission:
+    """The activity of `ADMITTING`.
+
+    Slots are taken in the order of asking, the tool's own before those that all tools share. The permit is taken
+    synchronously and last, so that nothing comes between it and the attempt. All of it is the invocation's lease.
+
+    Args:
+        on_threads_short: is told when somebody must wait for a thread.
+    """
+
+    def __init__(self, clock: Clock, on_threads_short: Callable[[ToolInvocation], object]) -> None:
+        self._clock = clock
+        self._on_threads_short = on_threads_short
+
+    def admit(self, invocation: ToolInvocation) -> str | Awaitable[str]:
+        """Answer `admit` when an attempt may begin, or when it is clear that none may."""
+        if invocation.is_refused:
+            return "admit"
+        if self._is_late(invocation):
+            return self._too_late(invocation)
+        runtime = invocation.runtime
+        assert runtime is not None, "a call without a tool is refused in VALIDATING"
+        if runtime.is_limited:
+            return self._acquire(invocation, runtime)
+        return self._take_permit(invocation, runtime)
+
+    async def _acquire(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str:
+        began = self._clock.monotonic()
+        for slots in runtime.own:
+            if trigger := await self._take_slot(invocation, runtime, slots):
+                return trigger
+        if runtime.rate is not None and (trigger := await self._take_token(invocation, runtime)):
+            return trigger
+        for slots in runtime.shared:
+            if trigger := await self._take_slot(invocation, runtime, slots):
+                return trigger
+        invocation.queue_seconds += self._clock.monotonic() - began
+        return self._take_permit(invocation, runtime)
+
+    async def _take_slot(self, invocation: ToolInvocation, runtime: ToolRuntime, slots: Slots) -> str | None:
+        """`None`: the slot is held. Else the trigger for what came first."""
+        if not slots.try_acquire():
+            if slots is runtime.threads:
+                self._on_threads_short(invocation)
+            if trigger := await self._wait(invocation, runtime, slots):
+                return trigger
+        invocation.slots = (*invocation.slots, slots)
+        return None
+
+    async def _wait(self, invocation: ToolInvocation, runtime: ToolRuntime, slots: Slots) -> str | None:
+        if runtime.is_queue_full():
+            refuse_for_queue(invocation, runtime.seconds_until_free(), reason="queue_full")
+            return "admit"
+        request = slots.request(invocation.wake_from_any_thread)
+        trigger: str | None = None
+        while not request.granted:
+            if trigger := self._reason_to_leave(invocation, runtime):
+                break
+            await invocation.pause(invocation.deadline)
+        if trigger:
+            slots.withdraw(request)
+        return trigger
+
+    async def _take_token(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str | None:
+        rate, turnstile = runtime.rate, runtime.turnstile
+        assert rate is not None, "the caller has looked"
+        if not turnstile.try_acquire() and (trigger := await self._wait(invocation, runtime, turnstile)):
+            return trigger
+        try:
+            while seconds := rate.take():
+                until = self._clock.monotonic() + seconds
+                if invocation.deadline is not None and until >= invocation.deadline:
+                    refuse_for_queue(invocation, seconds, reason="rate_limited")
+                    return "admit"
+                while self._clock.monotonic() < until:
+                    if trigger := self._reason_to_leave(invocation, runtime):
+                        return trigger
+                    await invocation.pause(until)
+        finally:
+            turnstile.release()
+        return None
+
+    def _reason_to_leave(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str | None:
+        """Why waiting makes no sense any more, as the trigger that says so."""
+        if invocation.is_cancel_requested:
+            effect = invocation.effect_so_far
+            invocation.response = cancelled_response(invocation.tool_name, invocation.cancel_reason, effect=effect)
+            return "cancel"
+        if self._is_late(invocation):
+            return self._too_late(invocation)
+        if runtime.breaker is not None and runtime.breaker.is_open:
+            refuse_for_circuit(invocation)
+            return "admit"
+        return None
+
+    def _is_late(self, invocation: ToolInvocation) -> bool:
+        return invocation.deadline is not None and self._clock.monotonic() >= invocation.deadline
+
+    def _too_late(self, invocation: ToolInvocation) -> str:
+        invocation.refuse_admission(
+            timeout_response(
+                invocation.tool_name,
+                "was not run: its deadline passed while it waited for its turn. Try again later.",
+                reason="deadline_in_queue",
+                effect=Effect.NONE,
+            ),
+            None,
+        )
+        return "admit"
+
+    def _take_permit(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str:
+        breaker = runtime.breaker
+        if breaker is not None:
+            invocation.permit = breaker.try_acquire()
+            if invocation.permit is None:
+                refuse_for_circuit(invocation)
+        return "admit"

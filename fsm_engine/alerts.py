@@ -1,0 +1,115 @@
+"""What somebody should be told of at once: circuits that change, health that fails, threads that run out."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .breaker import BreakerEvent, CircuitBreaker
+from .clock import Clock
+from .errors import ConfigurationError
+from .states.circuit import CircuitState
+
+
+class AlertKind(StrEnum):
+    """What an alert is about."""
+
+    CIRCUIT_OPENED = "circuit_opened"
+    CIRCUIT_HALF_OPEN = "circuit_half_open"
+    CIRCUIT_CLOSED = "circuit_closed"
+    CIRCUIT_MODE = "circuit_mode"
+    HEALTH_FAILING = "health_failing"
+    HEALTH_RECOVERED = "health_recovered"
+    THREADS_EXHAUSTED = "threads_exhausted"
+    THREADS_FREE = "threads_free"
+    LATE_RESULT = "late_result"
+    TOOL_ABANDONED = "tool_abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that somebody should know.
+
+    Attributes:
+        kind: what it is about.
+        tool: the tool; for a circuit of its own, `name@version`; `None`: no single one.
+        group: the circuit's group, if it has one.
+        reason: why, machine-readable: `failure_rate`, `manual`, ...
+        at: monotonic seconds.
+        wall: seconds since the epoch, for display.
+    """
+
+    kind: AlertKind
+    tool: str | None
+    group: str | None
+    reason: str
+    at: float
+    wall: float
+
+
+_BY_STATE = {
+    CircuitState.OPEN: AlertKind.CIRCUIT_OPENED,
+    CircuitState.FORCED_OPEN: AlertKind.CIRCUIT_OPENED,
+    CircuitState.HALF_OPEN: AlertKind.CIRCUIT_HALF_OPEN,
+    CircuitState.CLOSED: AlertKind.CIRCUIT_CLOSED,
+}
+
+
+class Alerts:
+    """Hands alerts to those who asked for them, each once for a change, and cannot be broken by what they do."""
+
+    def __init__(self, clock: Clock, logger: Any) -> None:
+        self._clock = clock
+        self._logger = logger
+        self._receivers: list[Callable[[Alert], object]] = []
+        self._are_threads_short = False
+
+    def subscribe(self, receiver: Callable[[Alert], object]) -> Callable[[], None]:
+        """Hand every alert to this function from now on; answers a function that ends it.
+
+        Raises:
+            ConfigurationError: the receiver is no function.
+        """
+        if not callable(receiver):
+            raise ConfigurationError(f"an alert goes to a function, not to {type(receiver).__name__}")
+        self._receivers.append(receiver)
+
+        def stop() -> None:
+            if receiver in self._receivers:
+                self._receivers.remove(receiver)
+
+        return stop
+
+    def send(self, kind: AlertKind, *, tool: str | None = None, group: str | None = None, reason: str = "") -> None:
+        """Tell everybody; a receiver that raises is logged."""
+        alert = Alert(kind, tool, group, reason, self._clock.monotonic(), self._clock.wall())
+        for receiver in tuple(self._receivers):
+            try:
+                receiver(alert)
+            except (Exception, CancelledError) as error:
+                self._logger.error("alert receiver failed", kind=str(kind), exception_type=type(error).__name__)
+
+    def circuit_changed(self, breaker: CircuitBreaker, event: BreakerEvent, group: str | None) -> None:
+        """A circuit has moved into another state."""
+        if event.source == event.dest:
+            return
+        kind = _BY_STATE.get(CircuitState(str(event.dest)), AlertKind.CIRCUIT_MODE)
+        tool = None if group is not None else breaker.name
+        self._logger.warning("circuit changed", circuit=breaker.name, dest=str(event.dest), reason=str(event.reason))
+        self.send(kind, tool=tool, group=group, reason=str(event.reason))
+
+    def threads_short(self, tool: str) -> None:
+        """Somebody must wait for a thread; said once until there are free ones again."""
+        if not self._are_threads_short:
+            self._are_threads_short = True
+            self._logger.warning("all threads are busy", tool=tool)
+            self.send(AlertKind.THREADS_EXHAUSTED, tool=tool, reason="all_threads_busy")
+
+    def threads_free(self) -> None:
+        """Nobody waits for a thread any more."""
+        if self._are_threads_short:
+            self._are_threads_short = False
+            self.send(AlertKind.THREADS_FREE, reason="thread_freed")

@@ -1,0 +1,109 @@
+"""One attempt of an invocation: a run of the tool's function, with its times, its outcome and its loose ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .eager import EagerRun
+from .jsonable import to_jsonable
+
+if TYPE_CHECKING:
+    from .invocation import ToolInvocation
+
+MAX_CHUNKS_KEPT = 1_000
+"""A generator's chunks are its result unless it returns one; more than this many are handed out but not kept."""
+
+
+class Watcher(Protocol):
+    """What an attempt needs of the engine that runs it."""
+
+    @property
+    def logger(self) -> Any:
+        """A structlog logger."""
+        ...
+
+    @property
+    def on_late(self) -> Callable[[Attempt, BaseException | None], object]:
+        """Is told of a function that ended after everybody had left."""
+        ...
+
+
+class Attempt:
+    """One run of the tool's function.
+
+    Attributes:
+        number: from 1.
+        started_at, ended_at: monotonic seconds; `ended_at` is `None` while it runs.
+        deadline: monotonic seconds; when it must have ended.
+        code: the error code of the outcome; `None` for a result.
+        delay: seconds waited after it, before the next attempt; `None`: no other followed.
+        has_spoken: the tool has handed out a chunk, so it may have taken effect.
+        is_unwanted: nobody wants its result any more.
+        last_sign: monotonic seconds of the last report or chunk.
+        thread_running: the function's thread (or process, on an executor) has not ended.
+    """
+
+    ended_at: float | None = None
+    code: str | None = None
+    delay: float | None = None
+    has_spoken: bool = False
+    is_unwanted: bool = False
+    thread_running: bool = False
+    run: EagerRun | None = None
+    _on_thread_end: Callable[[], object] | None = None
+
+    def __init__(
+        self, invocation: ToolInvocation, number: int, started_at: float, deadline: float | None, watcher: Watcher
+    ) -> None:
+        self.invocation = invocation
+        self.number = number
+        self.started_at = self.last_sign = started_at
+        self.deadline = deadline
+        self.watcher = watcher
+
+    def __repr__(self) -> str:
+        return f"Attempt(number={self.number}, started_at={self.started_at}, ended_at={self.ended_at}, code={self.code})"
+
+    @property
+    def is_over(self) -> bool:
+        """Its outcome has been judged, or nobody waits for it any more."""
+        return self.ended_at is not None
+
+    def report(self, progress: float | None, message: str | None) -> None:
+        """The tool says how far it is; if it says nothing, that is a sign of life all the same."""
+        if not self.is_over:
+            self.last_sign = self.invocation.clock.monotonic()
+            # The tool may have handed over anything; an event holds strict JSON.
+            amount = to_jsonable(progress).value
+            amount = amount if isinstance(amount, int | float) else None
+            words = None if message is None else str(to_jsonable(message).value)
+            if amount is not None or words is not None:
+                self.invocation.tell(progress=amount, message=words)
+
+    def emit(self, chunk: Any) -> None:
+        """The tool hands out a piece of its output."""
+        if not self.is_over:
+            self.last_sign = self.invocation.clock.monotonic()
+            self.has_spoken = True
+            if chunk is not None:
+                self.invocation.tell(chunk=to_jsonable(chunk).value)
+
+    def call_in_loop(self, method: Callable[..., object], *args: Any) -> None:
+        """Call a method in the engine's loop, from any thread; nothing happens if the loop is gone."""
+        try:
+            self.invocation.loop.call_soon_threadsafe(method, *args)
+        except RuntimeError:  # the loop was closed while an abandoned thread went on; nobody is left to be told
+            return
+
+    def thread_ended(self, error: BaseException | None = None) -> None:
+        """The tool's thread is free again, in time or long after everybody left."""
+        self.thread_running = False
+        if self.is_over:
+            self.watcher.on_late(self, error)
+        if self._on_thread_end is not None:
+            self._on_thread_end()
+
+    def when_thread_ends(self, callback: Callable[[], object]) -> None:
+        """Call back once the running thread has really ended."""
+        self._on_thread_end = callback

@@ -1,0 +1,103 @@
+"""What the model asked for, as it arrived: `ToolCall`, and how one is read from what callers hand over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from .errors import ToolError, ToolErrorCode
+from .jsonable import to_jsonable
+
+_NAME_ECHO_LIMIT = 64
+
+
+class ToolCall(NamedTuple):
+    """One request of the model.
+
+    Attributes:
+        name: the tool that it asks for.
+        arguments: JSON text, a dictionary, or nothing; whatever the model or its SDK produced.
+        id: the model's id of the call; `None` or empty: one is made.
+        version: the version of the tool to use; `None`: the engine chooses.
+    """
+
+    name: str
+    arguments: Any = None
+    id: str | None = None
+    version: str | None = None
+
+
+def read_call(call: Any) -> ToolCall:
+    """The call in a `ToolCall`, a dictionary `{id, name, arguments}`, or OpenAI chat's `{id, function: {...}}`.
+
+    The dictionary may be an SDK's object with the same attributes. What is missing stays missing: a call without a
+    name is answered with an error by the engine, it is no exception here.
+
+    Example:
+        >>> read_call({"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}})
+        ToolCall(name='add', arguments='{}', id='call_1', version=None)
+    """
+    if isinstance(call, ToolCall) and isinstance(call.name, str) and isinstance(call.id, str | None):
+        return call
+    read = call.get if isinstance(call, Mapping) else partial(getattr, call)
+    named = read("function", None)
+    inner = read if named is None else named.get if isinstance(named, Mapping) else partial(getattr, named)
+    name, call_id, version = inner("name", None), read("id", None), read("version", None)
+    return ToolCall(
+        name if isinstance(name, str) else "",
+        inner("arguments", None),
+        call_id if call_id and isinstance(call_id, str) else None,
+        version if version and isinstance(version, str) else None,
+    )
+
+
+def printable_name(name: str) -> str:
+    """A tool's name as the model wrote it, fit to be echoed: letters, digits, `_.-`, the rest as `?`, bounded.
+
+    Example:
+        >>> printable_name('fetch_report" />')
+        'fetch_report????'
+    """
+    legal = re.sub(r"[^A-Za-z0-9_.-]", "?", name[: _NAME_ECHO_LIMIT + 1])
+    return legal if len(legal) <= _NAME_ECHO_LIMIT else legal[:_NAME_ECHO_LIMIT] + "..."
+
+
+def canonical_json(arguments: Any) -> str:
+    """One text for equal arguments, whatever the order of their keys.
+
+    Example:
+        >>> canonical_json({"b": 1, "a": "é"})
+        '{"a":"\\\\u00e9","b":1}'
+    """
+    return json.dumps(arguments, sort_keys=True, separators=(",", ":"), default=repr)
+
+
+def fingerprint(*parts: Any) -> str:
+    """Thirty-two hexadecimal digits that equal parts share."""
+    try:
+        text = canonical_json(parts)
+    except Exception:  # noqa: BLE001 # keys of several types, a circle, a repr that raises: a caller may hand over anything
+        text = canonical_json(to_jsonable(parts).value)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def made_id(call: ToolCall, wall: float, uid: str) -> str:
+    """An id for a call that came without one: time, fingerprint of the arguments, end of the uid.
+
+    Identical calls share the middle part, so that they can be found in a log, and still differ.
+    """
+    return f"call_{int(wall * 1000):x}_{fingerprint(call.name, call.arguments)[:8]}_{uid[-6:]}"
+
+
+def duplicate_id_error() -> ToolError:
+    """What every call of a batch is told that shares its id with another."""
+    return ToolError(
+        ToolErrorCode.INVALID_PARAM,
+        "Another call of the same message has this id, so no answer could be told from the other's. "
+        "Nothing was run; ask again with an id of its own for each call.",
+        reason="duplicate_id",
+    )

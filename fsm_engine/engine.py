@@ -1,0 +1,449 @@
+"""`ToolEngine`: takes calls, drives each through its lifecycle, and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from .activities import Activities, Activity, Workshop
+from .admission import Admission
+from .alerts import Alert, AlertKind, Alerts
+from .assembly import build_machine, merge_activities, states_stopped_by_gates
+from .attempt import Attempt
+from .breaker import CircuitBreaker
+from .calls import ToolCall, duplicate_id_error, read_call
+from .clock import Clock, SystemClock
+from .driver import Driver
+from .eager import Spawner
+from .errors import ConfigurationError, EngineClosedError
+from .events import Event
+from .health import HealthReport, HealthStatus, ToolHealth, probe_of, read_probe, skipped
+from .hooks.logging import engine_logger, log_late_result
+from .invocation import EventSink, ToolInvocation
+from .lifecycle import Lifecycle
+from .outcome import error_response
+from .policies import check_count, check_seconds
+from .registry import ToolRegistry
+from .response import ToolResponse
+from .run import Run
+from .runtime import Runtimes, ThreadUse
+from .spec import ToolSpec
+from .stages import Stages, publish_nothing
+from .states.invocation import INVOCATION
+from .sync import LoopThread
+
+DEFAULT_THREADS = 32
+
+
+class ToolEngine:
+    """Executes the tool calls of a model, each as one run through a declared lifecycle.
+
+    Nothing that a tool does comes out as an exception, save `KeyboardInterrupt` and the cancellation of the caller's
+    own task: every call has a response, and every response says what happened.
+
+    Args:
+        tools: `ToolSpec`s or plain functions; `register` adds more later.
+        lifecycle: what each call runs through; see `Lifecycle.extended`.
+        activities: what is done in states of your own, by the state's name, or instead of the built-in ones.
+        stages: the pipeline; see `stages.Stages`.
+        hooks: functions that watch every transition, objects with `on_enter`, `on_exit`, `on_transition`, or what
+            `gate()`, `on_enter()`, `on_exit()`, `on_transition()` and `named()` make; run in the order written.
+        clock: what time is told by.
+        max_concurrency: attempts that may run at once, all tools together; `None`: any number.
+        max_threads: threads for tools that are plain functions.
+        cancel_grace: seconds that a cancelled coroutine may take to clean up before it is left to itself.
+
+    Raises:
+        ConfigurationError: something cannot work; the message says what to change.
+
+    Example:
+        >>> import asyncio
+        >>> def add(a: int, b: int) -> int:
+        ...     return a + b
+        >>> async def main():
+        ...     async with ToolEngine([add]) as engine:
+        ...         response = await engine.invoke("add", {"a": 2, "b": 3})
+        ...         return response.status.value, response.data
+        >>> asyncio.run(main())
+        ('success', 5)
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Any] = (),
+        *,
+        lifecycle: Lifecycle = INVOCATION,
+        activities: Mapping[str, Activity] | None = None,
+        stages: Stages | None = None,
+        hooks: Iterable[Any] = (),
+        clock: Clock | None = None,
+        max_concurrency: int | None = None,
+        max_threads: int = DEFAULT_THREADS,
+        cancel_grace: float = 1.0,
+    ) -> None:
+        check_count("max_concurrency", max_concurrency)
+        check_count("max_threads", max_threads)
+        check_seconds("cancel_grace", cancel_grace, zero_allowed=True)
+        self.clock: Clock = clock or SystemClock()
+        self.registry = ToolRegistry()
+        self._stages = stages or Stages()
+        self._logger = engine_logger()
+        self._alerts = Alerts(self.clock, self._logger)
+        self._runtimes = Runtimes(self.clock, self._alerts, max_concurrency=max_concurrency, max_threads=max_threads)
+        self.registry.is_well = self._is_well
+        for tool in tools:
+            self.register(tool)
+        self._uids = (f"{prefix}{number}" for prefix in [f"inv_{secrets.token_hex(6)}_"] for number in itertools.count(1))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background: LoopThread | None = None
+        self._is_closed = False
+        self._failing: set[ToolSpec] = set()
+        workshop = Workshop(
+            registry=self.registry,
+            stages=self._stages,
+            clock=self.clock,
+            runtime_of=self._runtimes.of,
+            spawner=lambda: self._spawner,
+            logger=self._logger,
+            on_late=self._report_late,
+            on_abandoned=self._report_abandoned,
+            cancel_grace=cancel_grace,
+        )
+        machine = build_machine(lifecycle, hooks, self._stages, self._logger)
+        self.lifecycle = machine.lifecycle
+        built_in = Activities(workshop, Admission(self.clock, lambda call: self._alerts.threads_short(call.tool_name)))
+        by_state = merge_activities(self.lifecycle, built_in.by_state, activities or {})
+        stopped_by_gates = states_stopped_by_gates(self.lifecycle)
+        self._driver = Driver(machine, built_in, by_state, stopped_by_gates, self._logger)
+        self._sink = None if self._stages.publish is publish_nothing else self._published()
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    async def invoke(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        call_id: str | None = None,
+        version: str | None = None,
+        deadline: float | None = None,
+    ) -> ToolResponse:
+        """Call one tool and answer with its response.
+
+        Args:
+            arguments: a dictionary, JSON text, or nothing.
+            call_id: the model's id of the call; made if missing.
+            version: of the tool; `None`: the stable one, or a canary by its share.
+            deadline: seconds for all of it, approval apart.
+
+        Raises:
+            EngineClosedError: the engine has been closed.
+        """
+        invocation = self._make(ToolCall(name, arguments, call_id, version), self._sink, deadline)
+        await self._driver.drive(invocation)
+        assert invocation.response is not None, "every invocation ends with a response"
+        return invocation.response
+
+    async def execute_tool_call(self, call: Any, *, deadline: float | None = None) -> ToolInvocation:
+        """Run one call to its end and answer with the invocation.
+
+        Args:
+            call: a `ToolCall`, `{id, name, arguments}`, or a tool call of OpenAI chat, as dictionary or SDK object.
+            deadline: seconds for all of it, approval apart.
+        """
+        invocation = self._make(read_call(call), self._sink, deadline)
+        await self._driver.drive(invocation)
+        return invocation
+
+    async def execute_tool_calls(self, calls: Iterable[Any], *, deadline: float | None = None) -> list[ToolInvocation]:
+        """Run all calls of a message side by side and answer with the invocations, in call order.
+
+        Calls that share an id are refused before anything runs; the others go on.
+
+        Args:
+            calls: as for `execute_tool_call`.
+            deadline: seconds for each of them, approval apart.
+        """
+        invocations = self._make_batch(calls, self._sink, deadline)
+        if len(invocations) == 1:
+            await self._driver.drive(invocations[0])
+        else:
+            tasks = [self._driver.spawn(invocation) for invocation in invocations]
+            await self._driver.settle(tasks, invocations)
+        return invocations
+
+    def start(self, call: Any, *, deadline: float | None = None) -> ToolInvocation:
+        """Start one call and answer at once; await the invocation, or cancel, approve or deny it.
+
+        Raises:
+            RuntimeError: no event loop is running.
+        """
+        invocation = self._make(read_call(call), self._sink, deadline)
+        self._driver.spawn(invocation)
+        return invocation
+
+    def stream(self, calls: Iterable[Any], *, deadline: float | None = None) -> Run:
+        """Run calls side by side and watch them: `async with engine.stream(calls) as run: async for event in run`.
+
+        Args:
+            calls: as for `execute_tool_call`.
+            deadline: seconds for each of them, approval apart.
+        """
+
+        def begin(run: Run) -> None:
+            sink = run.publish if self._sink is None else _both(run.publish, self._sink)
+            run.invocations = self._make_batch(calls, sink, deadline)
+            for invocation in run.invocations:
+                task = self._driver.spawn(invocation)
+                task.add_done_callback(run.ended)
+                run.tasks.append(task)
+
+        async def settle(run: Run) -> None:
+            for invocation in run.invocations:
+                invocation.cancel("its stream was left")
+            await self._driver.settle(run.tasks, run.invocations)
+
+        return Run(begin, settle)
+
+    def execute_tool_call_sync(self, call: Any, *, deadline: float | None = None) -> ToolInvocation:
+        """`execute_tool_call` for code without a running loop; a background loop of the engine's own runs it.
+
+        Raises:
+            ConfigurationError: a loop is running here, and would be blocked; await `execute_tool_call` instead.
+        """
+        return self._thread().run(self.execute_tool_call(call, deadline=deadline))
+
+    def execute_tool_calls_sync(self, calls: Iterable[Any], *, deadline: float | None = None) -> list[ToolInvocation]:
+        """`execute_tool_calls` for code without a running loop."""
+        return self._thread().run(self.execute_tool_calls(calls, deadline=deadline))
+
+    # -- tools, circuits, health -----------------------------------------------------------------------------------
+
+    def register(self, tool: Any, *, replace: bool = False) -> ToolSpec:
+        """Add a tool, a `ToolSpec` or a plain function.
+
+        Args:
+            replace: it may take the place of one with the same name (and version, if it is a canary).
+
+        Raises:
+            ConfigurationError: the name is taken, or the tool cannot work.
+        """
+        spec = self.registry.register(tool, replace=replace)
+        self._runtimes.of(spec)
+        if replace:
+            self._runtimes.keep_only(self.registry)
+        return spec
+
+    @property
+    def circuits(self) -> Mapping[str, CircuitBreaker]:
+        """The circuit breakers by scope: `name@version`, or the group's name. `reset()` closes one by hand."""
+        return self._runtimes.circuits.all()
+
+    @property
+    def threads(self) -> ThreadUse:
+        """How many threads there may be, how many are busy, and how many of those nobody waits for any more."""
+        return self._runtimes.threads
+
+    def on_alert(self, receiver: Callable[[Alert], object]) -> Callable[[], None]:
+        """Hand every alert to this function from now on; answers a function that ends it.
+
+        Example:
+            >>> engine = ToolEngine([])
+            >>> stop = engine.on_alert(lambda alert: print(alert.kind, alert.tool, alert.reason))
+            >>> stop()
+        """
+        return self._alerts.subscribe(receiver)
+
+    async def health_check(self, timeout: float = 5.0, *, include_writing: bool = False) -> HealthReport:
+        """Ask every tool how it is, all at once; no circuit hears of it.
+
+        Args:
+            timeout: seconds for each tool.
+            include_writing: also ask tools that are not marked read-only and probe by a sample call.
+        """
+        check_seconds("timeout", timeout)
+        asked: dict[ToolSpec, ToolInvocation] = {}
+        answers: dict[ToolSpec, ToolHealth] = {}
+        for spec in self.registry:
+            probe = probe_of(spec)
+            if probe is None:
+                answers[spec] = skipped(spec, "it declares no health_check", self._circuit_state(spec))
+            elif isinstance(spec.health_check, Mapping) and not (spec.read_only or include_writing):
+                answers[spec] = skipped(spec, "its sample call may change something", self._circuit_state(spec))
+            else:
+                invocation = self._make(ToolCall(spec.name, dict(probe[1])), None, timeout)
+                invocation.spec = probe[0]
+                asked[spec] = invocation
+        tasks = [self._driver.spawn(invocation) for invocation in asked.values()]
+        await self._driver.settle(tasks, asked.values())
+        for spec, invocation in asked.items():
+            answers[spec] = read_probe(spec, invocation, self._circuit_state(spec))
+        self._runtimes.keep_only(self.registry)
+        for spec, health in answers.items():
+            self._report_health(spec, health)
+        return HealthReport(tuple(answers[spec] for spec in self.registry))
+
+    def _circuit_state(self, spec: ToolSpec) -> str | None:
+        breaker = self._runtimes.of(spec).breaker
+        return None if breaker is None else str(breaker.circuit_state)
+
+    def _report_health(self, spec: ToolSpec, health: ToolHealth) -> None:
+        """One alert when a tool begins to fail, and one when it is well again."""
+        is_failing = health.status is HealthStatus.FAILING
+        if is_failing == (spec in self._failing) or health.status is HealthStatus.SKIPPED:
+            return
+        kind = AlertKind.HEALTH_FAILING if is_failing else AlertKind.HEALTH_RECOVERED
+        (self._failing.add if is_failing else self._failing.discard)(spec)
+        self._alerts.send(kind, tool=spec.name, group=spec.breaker_group, reason=health.code or "probe_passed")
+
+    def _is_well(self, spec: ToolSpec) -> bool:
+        breaker = self._runtimes.of(spec).breaker
+        return breaker is None or not breaker.is_open
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self, grace: float = 5.0) -> list[ToolInvocation]:
+        """Take no more calls; cancel what is running, wait for it, and answer with what had to be cancelled.
+
+        Args:
+            grace: seconds to wait. What has not ended by then is left to itself and reported in the log.
+        """
+        self._is_closed = True
+        background = self._background
+        if background is not None and background.loop is not asyncio.get_running_loop():
+            unfinished = await background.call(self._cancel_running(grace))
+            background.stop()
+            return unfinished
+        return await self._cancel_running(grace)
+
+    def close(self, grace: float = 5.0) -> list[ToolInvocation]:
+        """`aclose` for code without a running loop."""
+        self._is_closed = True
+        if self._background is None:
+            return []
+        unfinished = self._background.run(self._cancel_running(grace))
+        self._background.stop()
+        return unfinished
+
+    @property
+    def running(self) -> tuple[ToolInvocation, ...]:
+        """The invocations that have not ended, the oldest first."""
+        return tuple(self._driver.running.values())
+
+    async def _cancel_running(self, grace: float) -> list[ToolInvocation]:
+        unfinished = list(self.running)
+        for invocation in unfinished:
+            invocation.cancel("the engine is closing")
+        over = asyncio.get_running_loop().create_future()
+        timer = self.clock.call_at(self.clock.monotonic() + grace, _set, over)
+        try:
+            pending: set[asyncio.Future[Any]] = {invocation.ended for invocation in unfinished}
+            while pending and not over.done():
+                _, left = await asyncio.wait({*pending, over}, return_when=asyncio.FIRST_COMPLETED)
+                pending = left - {over}
+        finally:
+            timer.cancel()
+        for invocation in unfinished:
+            if not invocation.is_final:
+                self._logger.warning("invocation did not end", tool=invocation.tool_name, uid=invocation.uid)
+        return unfinished
+
+    # -- making --------------------------------------------------------------------------------------------------
+
+    def _make(self, call: ToolCall, sink: EventSink | None, deadline: float | None) -> ToolInvocation:
+        if self._is_closed:
+            raise EngineClosedError("this engine has been closed; make another one")
+        loop = self._bind()
+        clock = self.clock
+        now = clock.monotonic()
+        invocation = ToolInvocation(call, next(self._uids), now, clock.wall(), clock, loop, self._stages.validate)
+        invocation.state = self.lifecycle.initial
+        if sink is not None:
+            invocation.sink = sink
+        if deadline is not None:
+            check_seconds("deadline", deadline)
+            invocation.deadline = now + deadline
+        self._driver.running[invocation.uid] = invocation
+        return invocation
+
+    def _make_batch(self, calls: Iterable[Any], sink: EventSink | None, deadline: float | None) -> list[ToolInvocation]:
+        read = [read_call(call) for call in calls]
+        ids = Counter(call.id for call in read)
+        invocations = [self._make(call, sink, deadline) for call in read]
+        for invocation in invocations:
+            if invocation.call.id is not None and ids[invocation.call.id] > 1:
+                invocation.refuse(error_response(duplicate_id_error()))
+        return invocations
+
+    def _bind(self) -> asyncio.AbstractEventLoop:
+        """Work on the running loop from now on; slots and tasks of another one mean nothing here."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self.running and self._loop is not None and not self._loop.is_closed():
+                raise ConfigurationError(
+                    "this engine is running calls in another event loop; use it from that loop, or make one engine a loop"
+                )
+            self._loop = loop
+            self._spawner = Spawner(loop)
+            self._runtimes.renew_slots()
+        return loop
+
+    def _thread(self) -> LoopThread:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            if self._background is None:
+                self._background = LoopThread()
+            return self._background
+        raise ConfigurationError("an event loop is running here and would be blocked; await execute_tool_call() instead")
+
+    def _published(self) -> EventSink:
+        """The `publish` stage as a sink: what it raises is logged and changes nothing."""
+        publish, logger = self._stages.publish, self._logger
+
+        def sink(event: Event) -> None:
+            try:
+                publish(event)
+            except (Exception, asyncio.CancelledError) as error:
+                logger.error("publish failed", event_type=event.type, exception_type=type(error).__name__)
+
+        return sink
+
+    def _report_late(self, attempt: Attempt, error: BaseException | None) -> None:
+        self._runtimes.abandoned.discard(attempt)
+        log_late_result(self._logger, attempt, error)
+        reason = "success" if error is None else type(error).__name__
+        self._alerts.send(AlertKind.LATE_RESULT, tool=attempt.invocation.tool_name, reason=reason)
+
+    def _report_abandoned(self, attempt: Attempt) -> None:
+        self._runtimes.abandoned.add(attempt)
+        tool = attempt.invocation.tool_name
+        self._logger.warning("tool was left to itself", tool=tool, uid=attempt.invocation.uid, attempt=attempt.number)
+        self._alerts.send(AlertKind.TOOL_ABANDONED, tool=tool, reason="ignores_cancellation")
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _both(first: EventSink, second: EventSink) -> EventSink:
+    def sink(event: Event) -> None:
+        first(event)
+        second(event)
+
+    return sink

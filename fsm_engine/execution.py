@@ -1,0 +1,155 @@
+"""How a tool's function is called: as a coroutine, in a thread, in a process, on an executor; and generators of both kinds.
+
+Each way is one coroutine that ends with the function's result or exception, so time limits and cancellation are the
+same for all; what differs is whether the function can be stopped. A coroutine is cancelled, a process is killed, a
+thread goes on: its slot stays taken until it has really ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from functools import partial
+from types import AsyncGeneratorType, GeneratorType
+from typing import Any
+
+from anyio import CapacityLimiter, to_process, to_thread
+
+from .attempt import MAX_CHUNKS_KEPT, Attempt
+from .context import ToolContext
+from .response import ToolResponse
+from .spec import ToolSpec
+
+
+def call_function(spec: ToolSpec, arguments: Mapping[str, Any], attempt: Attempt) -> Coroutine[Any, Any, Any]:
+    """The default `execute` stage: a coroutine, not yet begun, that calls the tool's function.
+
+    Args:
+        arguments: bound to the types that the function declares, by parameter name.
+    """
+    signature = spec.signature
+    if signature.context_parameter is not None:
+        arguments = {**arguments, signature.context_parameter: ToolContext(attempt)}
+    if signature.kind == "async":
+        made = spec.func(**arguments)
+        return made if inspect.iscoroutine(made) else _awaited(made)
+    if signature.kind == "async_generator":
+        return _drain_async(spec.func(**arguments), attempt)
+    call = partial(spec.func, **arguments)
+    if spec.executor == "thread":
+        return _in_thread(call, attempt)
+    if spec.executor == "process":
+        return to_process.run_sync(call, cancellable=True, limiter=_unlimited())
+    assert isinstance(spec.executor, Executor), "the spec has checked it"
+    return _on_executor(spec.executor, call, attempt)
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+def _unlimited() -> CapacityLimiter:
+    # The engine has taken a slot already, and holds it for as long as the function runs; anyio's own limiter would
+    # give its place back as soon as nobody waits.
+    return CapacityLimiter(float("inf"))
+
+
+async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
+    # Whoever takes the ticket first decides: the thread begins the job, or the job is given up before it has begun.
+    ticket = [None]
+
+    def job() -> Any:
+        try:
+            ticket.pop()
+        except IndexError:
+            return None
+        error: BaseException | None = None
+        try:
+            result = call()
+            return _drain(result, attempt) if isinstance(result, GeneratorType) else result
+        except StopIteration as stop:  # a future cannot carry one
+            error = RuntimeError(f"the tool raised {stop!r}")
+            raise error from stop
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            attempt.call_in_loop(attempt.thread_ended, error)
+
+    attempt.thread_running = True
+    try:
+        result = await to_thread.run_sync(job, abandon_on_cancel=True, limiter=_unlimited())
+    finally:
+        with suppress(IndexError):  # the thread has it, and says itself when it ends
+            ticket.pop()
+            attempt.thread_running = False
+    if inspect.isawaitable(result):  # a plain function that hands out a coroutine, a partial of an async one, say
+        return await result
+    return await _drain_async(result, attempt) if isinstance(result, AsyncGeneratorType) else result
+
+
+async def _on_executor(executor: Executor, call: Callable[[], Any], attempt: Attempt) -> Any:
+    def ended(future: Future[Any]) -> None:
+        error = None if future.cancelled() else future.exception()
+        attempt.call_in_loop(attempt.thread_ended, error)
+
+    future = executor.submit(call)
+    attempt.thread_running = True
+    future.add_done_callback(ended)
+    return await asyncio.wrap_future(future)
+
+
+class _Chunks:
+    """The pieces that a generator has handed out, and what they come to."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._kept: list[Any] = []
+        self._count = 0
+        self._context = ToolContext(attempt)
+
+    def add(self, chunk: Any) -> None:
+        self._count += 1
+        if self._count <= MAX_CHUNKS_KEPT or isinstance(chunk, ToolResponse):
+            self._kept.append(chunk)
+        if not isinstance(chunk, ToolResponse):
+            self._context.emit(chunk)
+
+    def result(self, returned: Any = None) -> Any:
+        """What the generator returned, or a last `ToolResponse`; else the strings joined, or the list."""
+        if returned is not None:
+            return returned
+        if self._kept and isinstance(self._kept[-1], ToolResponse):
+            return self._kept[-1]
+        pieces = [chunk for chunk in self._kept if not isinstance(chunk, ToolResponse)]
+        texts = bool(pieces) and all(isinstance(piece, str) for piece in pieces)
+        if self._count > MAX_CHUNKS_KEPT:
+            reason = f"only the first {MAX_CHUNKS_KEPT:,} of {self._count:,} pieces were kept"
+            return ToolResponse.partial("".join(pieces) if texts else "", None if texts else pieces, reason=reason)
+        return "".join(pieces) if texts else pieces
+
+
+def _drain(generator: Generator[Any, Any, Any], attempt: Attempt) -> Any:
+    """Run a generator to its end, in the thread that it began in."""
+    chunks = _Chunks(attempt)
+    try:
+        while not attempt.is_unwanted:
+            chunks.add(next(generator))
+    except StopIteration as stop:
+        return chunks.result(stop.value)
+    finally:
+        generator.close()
+    return chunks.result()
+
+
+async def _drain_async(generator: AsyncGenerator[Any, Any], attempt: Attempt) -> Any:
+    chunks = _Chunks(attempt)
+    try:
+        async for chunk in generator:
+            chunks.add(chunk)
+    finally:
+        await generator.aclose()
+    return chunks.result()

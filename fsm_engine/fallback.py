@@ -1,0 +1,149 @@
+"""What answers in a tool's place: its last good result, a fixed value, or a function."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from anyio import to_thread
+from cachetools import TTLCache
+
+from .calls import fingerprint
+from .clock import Clock
+from .errors import ConfigurationError
+from .policies import check_count, check_seconds
+from .response import ToolResponse
+
+_UNSET: Any = object()
+
+
+@dataclass(frozen=True)
+class FallbackPolicy:
+    """A substitute for a tool whose circuit is open, whose queue is full or, if asked for, that has failed.
+
+    Give one of `value`, `function` and `last_good`.
+
+    Args:
+        value: the answer itself.
+        function: is called with the tool's arguments, as the tool would be; plain or coroutine function.
+        last_good: the newest successful result for the same arguments; for read-only tools.
+        on_failure: also stand in when attempts have failed (codes that count against the circuit) and no retry is left.
+        timeout: seconds that the function may take.
+        max_age: seconds after which a good result is not good any more.
+        max_entries: how many results are kept, the newest; each for other arguments.
+
+    Raises:
+        ConfigurationError: none or several are given, or a setting cannot work.
+
+    Example:
+        >>> FallbackPolicy(value={"stock": None}, on_failure=True).kind
+        'value'
+    """
+
+    value: Any = _UNSET
+    function: Callable[..., Any] | None = None
+    last_good: bool = False
+    on_failure: bool = False
+    timeout: float = 10.0
+    max_age: float = 3600.0
+    max_entries: int = 1000
+
+    def __post_init__(self) -> None:
+        given = [self.value is not _UNSET, self.function is not None, self.last_good]
+        if sum(given) != 1:
+            raise ConfigurationError("a fallback is one of value, function and last_good; give exactly one")
+        if self.function is not None and not callable(self.function):
+            raise ConfigurationError(f"a fallback's function must be callable, not {type(self.function).__name__}")
+        for name in ("timeout", "max_age"):
+            if getattr(self, name) is None:
+                raise ConfigurationError(f"a fallback's {name} must be a number of seconds above 0")
+            check_seconds(f"a fallback's {name}", getattr(self, name))
+        check_count("a fallback's max_entries", self.max_entries)
+
+    @property
+    def kind(self) -> Literal["value", "function", "last_good"]:
+        """Which of the three it is."""
+        if self.last_good:
+            return "last_good"
+        return "value" if self.function is None else "function"
+
+
+def as_fallback(given: Any, tool: str, *, read_only: bool) -> FallbackPolicy | None:
+    """What `ToolSpec.fallback` may be, as a policy: `"last_good"`, a function, a policy, or `None`.
+
+    Raises:
+        ConfigurationError: it is none of these, or a last good result would hide that nothing was done.
+    """
+    if given is None or isinstance(given, FallbackPolicy):
+        policy = given
+    elif given == "last_good":
+        policy = FallbackPolicy(last_good=True)
+    elif callable(given):
+        policy = FallbackPolicy(function=given)
+    else:
+        raise ConfigurationError(
+            f'tool {tool!r}: fallback must be "last_good", a function, or FallbackPolicy(value=...), '
+            f"not {type(given).__name__}"
+        )
+    if policy is not None and policy.last_good and not read_only:
+        raise ConfigurationError(
+            f"tool {tool!r}: last_good would answer with an old result as if the tool had acted again; mark the tool "
+            "read_only=True if it changes nothing, or use a function"
+        )
+    return policy
+
+
+class Remembered(NamedTuple):
+    """A good result, and when it was one (monotonic seconds)."""
+
+    response: ToolResponse
+    at: float
+
+
+class LastGood:
+    """The good results of one tool, bounded in number and age."""
+
+    def __init__(self, policy: FallbackPolicy, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: TTLCache[str, Remembered] = TTLCache(policy.max_entries, policy.max_age, timer=clock.monotonic)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def remember(self, arguments: Mapping[str, Any], response: ToolResponse) -> None:
+        """Keep a result for these arguments."""
+        self._kept[fingerprint(arguments)] = Remembered(response, self._clock.monotonic())
+
+    def recall(self, arguments: Mapping[str, Any]) -> Remembered | None:
+        """The newest result for these arguments that is not too old."""
+        return self._kept.get(fingerprint(arguments))
+
+
+def run_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Coroutine[Any, Any, Any]:
+    """A coroutine, not yet begun, that calls a fallback function: a plain one in a thread."""
+
+    async def call() -> Any:
+        if inspect.iscoroutinefunction(function):
+            return await function(**arguments)
+        result = await to_thread.run_sync(lambda: function(**arguments), abandon_on_cancel=True)
+        return await result if inspect.isawaitable(result) else result
+
+    return call()
+
+
+def as_substitute(response: ToolResponse, reason: str, age: float | None, first_error: ToolResponse | None) -> ToolResponse:
+    """A substitute as a partial response that says why it stands there, how old it is, and what went wrong first."""
+    about: dict[str, Any] = {"reason": reason}
+    if age is not None:
+        about["age_s"] = round(age, 3)
+    if first_error is not None and first_error.error_info is not None:
+        about["error"] = {"code": first_error.error_info.code, "message": first_error.error_info.message}
+    return ToolResponse.partial(
+        response.text if response.data is None else "",
+        copy.deepcopy(response.data),
+        reason=reason,
+        context={"fallback": about},
+    )

@@ -1,0 +1,340 @@
+"""`ToolInvocation`: one tool call under way. The model that the machine moves, and the handle that callers hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .attempt import Attempt
+from .calls import ToolCall, fingerprint, made_id
+from .errors import Effect
+from .events import Event, ToolExecutionEvent
+from .lifecycle import Row
+from .response import ErrorInfo, ToolResponse
+from .states.invocation import ToolState
+
+if TYPE_CHECKING:
+    from .breaker import Permit
+    from .clock import Clock
+    from .limits import Slots
+    from .runtime import ToolRuntime
+    from .spec import ToolSpec
+
+EventSink = Callable[[Event], None]
+"""Is given every event of an invocation, in order; numbers it and passes it on."""
+
+class HistoryEntry(NamedTuple):
+    """One transition that an invocation has made.
+
+    Attributes:
+        source, trigger, dest: of the row that was taken.
+        guard: the guard that passed; `None`: the row has none.
+        at: monotonic seconds.
+    """
+
+    source: str
+    trigger: str
+    guard: str | None
+    dest: str
+    at: float
+
+
+class Decision(NamedTuple):
+    """What a person has said of a call that needs approval."""
+
+    approved: bool
+    reason: str = ""
+
+
+class ToolInvocation:
+    """One tool call on its way from the model's text to a response.
+
+    Await it to wait for its end: `response = (await invocation).response`. Cancelling whoever awaits it cancels it.
+    Its methods are called in the engine's loop; `cancel`, `approve` and `deny` from any thread.
+
+    Attributes:
+        call: what the model asked for, as it arrived.
+        uid: the engine's own name of it, unique for ever.
+        state: where it is: a `ToolState`, or a state of the user's own lifecycle.
+        arguments: the parsed arguments, defaults filled in once they are validated; `None` until they are parsed.
+        response: the answer; `None` until there is one.
+        attempts: the runs of the tool's function so far.
+        deadline: monotonic seconds by which all must be over; `None`: no limit.
+        notes: what the engine did to the call on its way (`empty_arguments`, say), for the response's context.
+    """
+
+    # Most invocations never touch most of these, so they are defaults of the class and cost nothing to make.
+    state: str = "PENDING"
+    arguments: dict[str, Any] | None = None
+    bound: Mapping[str, Any] = {}
+    spec: ToolSpec | None = None
+    response: ToolResponse | None = None
+    deadline: float | None = None
+    queued_at: float | None = None
+    queue_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    sink: EventSink | None = None
+    next_delay: float = 0.0
+    fallback_reason: str = ""
+
+    is_refused: bool = False
+    is_approval_missing: bool = False
+    is_approved: bool = False
+    has_fallback_for_refusal: bool = False
+    has_fallback_for_failure: bool = False
+    is_retry_allowed: bool = False
+
+    is_cancel_requested: bool = False
+    cancel_reason: str = ""
+    interruptions: int = 0
+    decision: Decision | None = None
+    slots: tuple[Slots, ...] = ()
+    permit: Permit | None = None
+    runtime: ToolRuntime | None = None
+
+    _id: str | None = None
+    _approved_key: str | None = None
+    _waiter: asyncio.Future[None] | None = None
+    _ended: asyncio.Future[None] | None = None
+
+    def __init__(
+        self,
+        call: ToolCall,
+        uid: str,
+        started_at: float,
+        wall: float,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        check_edit: Callable[[ToolSpec, Mapping[str, Any]], dict[str, Any]],
+    ) -> None:
+        self.call = call
+        self.uid = uid
+        self.started_at = started_at
+        self.started_wall = wall
+        self.clock = clock
+        self.loop = loop
+        self.attempts: list[Attempt] = []
+        self.moves: list[tuple[Row, float]] = []
+        self._check_edit = check_edit
+
+    def __repr__(self) -> str:
+        return f"<ToolInvocation {self.tool_name} {self.uid} {self.state}>"
+
+    # -- what callers read ---------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The model's id of the call, or one that is made of time and arguments. Not unique over turns: see `uid`."""
+        if self._id is None:
+            self._id = self.call.id or made_id(self.call, self.started_wall, self.uid)
+        return self._id
+
+    @property
+    def tool_name(self) -> str:
+        """The tool that the model asked for, as it wrote it."""
+        return self.call.name
+
+    @property
+    def result(self) -> Any:
+        """The structured result, or the text where there is no structure; `None` on error and before the end."""
+        response = self.response
+        if response is None or response.error_info is not None:
+            return None
+        return response.text if response.data is None else response.data
+
+    @property
+    def error(self) -> ErrorInfo | None:
+        """What went wrong; `None` before the end and on success."""
+        return None if self.response is None else self.response.error_info
+
+    @property
+    def history(self) -> tuple[HistoryEntry, ...]:
+        """The transitions so far."""
+        return tuple(HistoryEntry(row.source, row.trigger, row.guard, row.dest, at) for row, at in self.moves)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The states so far, the first and the present one included."""
+        return (self.moves[0][0].source if self.moves else self.state, *(row.dest for row, _ in self.moves))
+
+    @property
+    def retry_count(self) -> int:
+        """How many attempts followed the first."""
+        return max(0, len(self.attempts) - 1)
+
+    @property
+    def effect_so_far(self) -> Effect:
+        """What is known of its effect if it is given up now."""
+        if not self.attempts or (self.spec is not None and self.spec.read_only):
+            return Effect.NONE
+        return Effect.UNKNOWN
+
+    @property
+    def is_final(self) -> bool:
+        """It has ended; nothing changes any more."""
+        return self.ended_at is not None
+
+    ended_at: float | None = None
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    # -- what callers ask ----------------------------------------------------------------------------------------
+
+    def cancel(self, reason: str = "") -> bool:
+        """Ask the invocation to end as `CANCELLED`; `False`: it has ended, its result is in, or it was asked before."""
+        attempt = self.attempt
+        result_is_in = self.state == "EXECUTING" and attempt is not None and attempt.run is not None and attempt.run.finished
+        if self.is_final or self.is_cancel_requested or result_is_in:
+            return False
+        self.is_cancel_requested, self.cancel_reason = True, reason
+        self.wake_from_any_thread()
+        return True
+
+    def approve(self, arguments: Mapping[str, Any] | None = None) -> bool:
+        """Agree to the call; `False`: it does not wait for a decision (any more).
+
+        Args:
+            arguments: run it with these instead. They are checked like the model's; the call waits on if they fail.
+
+        Raises:
+            ToolError: the edited arguments are not valid; `issues` says what is wrong.
+        """
+        if not self._awaits_decision:
+            return False
+        assert self.spec is not None, "only a call whose tool is known waits for approval"
+        if arguments is not None:
+            self.arguments = self._check_edit(self.spec, arguments)
+        self._approved_key = self.approval_key()
+        return self._decide(Decision(True))
+
+    def deny(self, reason: str = "") -> bool:
+        """Refuse the call; the model is told why. `False`: it does not wait for a decision (any more)."""
+        return self._awaits_decision and self._decide(Decision(False, reason))
+
+    @property
+    def _awaits_decision(self) -> bool:
+        return self.state == ToolState.AWAITING_APPROVAL and self.decision is None and not self.is_cancel_requested
+
+    def _decide(self, decision: Decision) -> bool:
+        self.decision = decision
+        self.wake_from_any_thread()
+        return True
+
+    def take_decision(self) -> Decision | None:
+        """What a person has said, once; it may have been said from the very hook that asked."""
+        decision, self.decision = self.decision, None
+        return decision
+
+    def approval_key(self) -> str:
+        """What an approval is bound to: the tool, its version, and these very arguments."""
+        assert self.spec is not None, "an approval is bound to a tool"
+        return fingerprint(self.spec.name, self.spec.version, self.arguments)
+
+    @property
+    def is_approval_given(self) -> bool:
+        """A person has agreed, and to these very arguments."""
+        return self._approved_key is not None and self._approved_key == self.approval_key()
+
+    def __await__(self) -> Generator[Any, None, ToolInvocation]:
+        if not self.is_final:
+            try:
+                yield from self.ended.__await__()
+            except asyncio.CancelledError:
+                self.cancel("whoever awaited it was cancelled")
+                raise
+        return self
+
+    # -- what the engine does ------------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Is done when the invocation is; each waiter has a future of its own behind `asyncio.shield`."""
+        if self._ended is None:
+            self._ended = self.loop.create_future()
+        return asyncio.shield(self._ended)
+
+    def refuse(self, response: ToolResponse) -> None:
+        """A gate or the admission says no; the response is what the model will read."""
+        self.is_refused, self.response = True, response
+
+    def refuse_admission(self, response: ToolResponse, fallback_reason: str | None) -> None:
+        """No attempt can be made now. The error of an earlier attempt says more than that, so it stands.
+
+        Args:
+            fallback_reason: why a fallback may stand in; `None`: none may.
+        """
+        self.is_refused = True
+        if self.response is None:
+            self.response = response
+        if fallback_reason is not None and self.spec is not None and self.spec.fallback_policy is not None:
+            self.has_fallback_for_refusal, self.fallback_reason = True, fallback_reason
+
+    def tell(self, *, progress: float | None = None, message: str | None = None, chunk: Any = None) -> None:
+        """Pass on what the running tool says."""
+        if self.sink is not None and not self.is_final:
+            self.sink(
+                ToolExecutionEvent(
+                    0, self.clock.wall(), self.id, self.uid, self.state, len(self.attempts), progress, message, None, chunk
+                )
+            )
+
+    def wake(self) -> None:
+        """End the present `pause`, if there is one."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def pause(self, until: float | None) -> None:
+        """Wait until woken, or until a monotonic time.
+
+        A cancellation of the task that drives the invocation becomes a request to cancel the invocation; the driver
+        raises it again when the invocation has ended.
+        """
+        self._waiter = waiter = self.loop.create_future()
+        timer = None if until is None else self.clock.call_at(until, self.wake)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            self.interruptions += 1
+            self.is_cancel_requested = True
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def release(self) -> None:
+        """Give back the permit and the slots that are held; those of a thread that goes on when it has ended.
+
+        Twice is nothing.
+        """
+        permit, self.permit = self.permit, None
+        if permit is not None:
+            permit.release()
+        slots, self.slots = self.slots, ()
+        if slots:
+            attempt = self.attempt
+            if attempt is None or not attempt.thread_running:
+                _release_all(slots)
+            else:
+                attempt.when_thread_ends(lambda: _release_all(slots))
+
+    def close(self) -> None:
+        """It has ended: whoever waits is told."""
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    def wake_from_any_thread(self) -> None:
+        """`wake`, from the loop's thread or another."""
+        if self.loop is asyncio._get_running_loop():
+            self.wake()
+        else:
+            self.loop.call_soon_threadsafe(self.wake)
+
+
+def _release_all(slots: tuple[Slots, ...]) -> None:
+    for each in slots:
+        each.release()

@@ -1,0 +1,103 @@
+"""The responses that the engine itself gives: for exceptions, time limits, cancellations, denials and broken tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .errors import Effect, ToolErrorCode
+from .redaction import exception_text
+from .response import ToolResponse
+
+if TYPE_CHECKING:
+    from .invocation import ToolInvocation
+
+
+def error_response(error: BaseException, *, wall: float | None = None) -> ToolResponse:
+    """The response for whatever a tool raised, with the most precise code.
+
+    Args:
+        wall: seconds since the epoch, for a Retry-After that is a date.
+    """
+    return ToolResponse.from_exception(error, now=wall)
+
+
+def broken_tool_response(tool: str, part: str, error: BaseException) -> ToolResponse:
+    """A part of the tool's set-up raised where it must not: its author's mistake, and none of the model's."""
+    return ToolResponse.error(
+        ToolErrorCode.INTERNAL_ERROR,
+        f"{tool} was not run to its end, as {part} is broken. This is a fault of the tool, not of the call: "
+        "asking again will not help.",
+        reason="broken_tool",
+        exception_type=type(error).__name__,
+        detail=exception_text(error),
+        counts=False,
+    )
+
+
+def timeout_response(tool: str, message: str, *, reason: str, effect: Effect) -> ToolResponse:
+    """A time limit passed."""
+    return ToolResponse.error(ToolErrorCode.TIMEOUT, f"{tool} {message}", reason=reason, effect=effect)
+
+
+def cancelled_response(tool: str, why: str, *, effect: Effect) -> ToolResponse:
+    """Somebody no longer wants the result."""
+    because = f": {why}" if why else ""
+    return ToolResponse.error(ToolErrorCode.CANCELLED, f"{tool} was cancelled{because}.", reason="cancelled", effect=effect)
+
+
+def denied_response(tool: str, why: str) -> ToolResponse:
+    """A person has said no."""
+    because = f": {why}" if why else ""
+    return ToolResponse.error(
+        ToolErrorCode.APPROVAL_DENIED,
+        f"{tool} was not run, as a person denied it{because}. Do not ask for the same again; find another way or ask "
+        "the person.",
+        reason="denied",
+        effect=Effect.NONE,
+    )
+
+
+def unanswered_response(tool: str, seconds: float) -> ToolResponse:
+    """Nobody decided in time."""
+    return ToolResponse.error(
+        ToolErrorCode.APPROVAL_EXPIRED,
+        f"{tool} was not run, as nobody approved it within {seconds:g} s.",
+        reason="approval_expired",
+        effect=Effect.NONE,
+    )
+
+
+def refuse_for_circuit(invocation: ToolInvocation) -> None:
+    """No call is made: the circuit is open, or all probes of a half-open one are out."""
+    runtime = invocation.runtime
+    assert runtime is not None and runtime.breaker is not None, "only a tool with a circuit is refused for it"
+    retry_after = runtime.breaker.retry_after
+    when = f"Try again in {retry_after:.0f} s" if retry_after else "Try again later"
+    invocation.refuse_admission(
+        ToolResponse.error(
+            ToolErrorCode.CIRCUIT_OPEN,
+            f"{invocation.tool_name} was not called, as it has failed too often and is given time to recover. "
+            f"{when}, or do without it.",
+            reason="circuit_breaker_open",
+            retry_after=retry_after,
+            effect=Effect.NONE,
+        ),
+        "circuit_breaker_open",
+    )
+
+
+def refuse_for_queue(invocation: ToolInvocation, retry_after: float, *, reason: str) -> None:
+    """No call is made: too many are waiting, or a rate token comes too late for the deadline."""
+    why = "too many calls wait for it already" if reason == "queue_full" else "it may not be called that often"
+    invocation.refuse_admission(
+        ToolResponse.error(
+            ToolErrorCode.RATE_LIMIT,
+            f"{invocation.tool_name} was not called, as {why}. Try again in {retry_after:g} s.",
+            reason=reason,
+            retry_after=retry_after,
+            effect=Effect.NONE,
+            transient=False,
+            counts=False,
+        ),
+        reason,
+    )

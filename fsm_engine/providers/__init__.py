@@ -1,0 +1,1 @@
+"""What model providers send and want, one provider a module: messages to calls, results to messages."""

@@ -1,0 +1,124 @@
+"""The tools that an engine has: by name, and of each name one stable version and any number of canaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from .calls import ToolCall, fingerprint
+from .errors import RegistrationError
+from .spec import ToolSpec, tool_of
+
+
+def _is_always_well(spec: ToolSpec) -> bool:
+    return True
+
+
+class ToolRegistry:
+    """Tools by name and version.
+
+    Args:
+        tools: `ToolSpec`s or plain functions.
+
+    Attributes:
+        is_well: whether a canary may be called; the engine answers by its circuit.
+
+    Example:
+        >>> def add(a: int, b: int) -> int: return a + b
+        >>> registry = ToolRegistry([add])
+        >>> registry.nearest("ad")
+        ('add',)
+    """
+
+    def __init__(self, tools: Iterable[Any] = ()) -> None:
+        self._stable: dict[str, ToolSpec] = {}
+        self._canaries: dict[str, tuple[ToolSpec, ...]] = {}
+        self.is_well: Callable[[ToolSpec], bool] = _is_always_well
+        for each in tools:
+            self.register(each)
+
+    def register(self, tool: Any, *, replace: bool = False) -> ToolSpec:
+        """Add a tool, a `ToolSpec` or a plain function.
+
+        Args:
+            replace: it may take the place of the same version of the same name, or, if it is no canary, of the stable
+                version.
+
+        Raises:
+            RegistrationError: the name or version is taken, the canaries' shares come to more than 100 per cent, or
+                the tool cannot work.
+        """
+        spec = tool_of(tool)
+        if spec.canary is not None:
+            self._add_canary(spec, replace=replace)
+            return spec
+        taken = self._stable.get(spec.name)
+        if taken is not None and not replace:
+            raise RegistrationError(
+                f"a tool called {spec.name!r} is registered (version {taken.version}); rename one, say replace=True, or "
+                "give the new one a version of its own and a canary share"
+            )
+        if any(canary.version == spec.version for canary in self.canaries(spec.name)):
+            raise RegistrationError(f"version {spec.version} of {spec.name!r} is registered as a canary")
+        self._stable[spec.name] = spec
+        return spec
+
+    def _add_canary(self, spec: ToolSpec, *, replace: bool) -> None:
+        others = tuple(canary for canary in self.canaries(spec.name) if canary.version != spec.version)
+        stable = self._stable.get(spec.name)
+        if stable is None:
+            raise RegistrationError(f"register the stable version of {spec.name!r} before its canary {spec.version}")
+        if (len(others) < len(self.canaries(spec.name)) and not replace) or stable.version == spec.version:
+            raise RegistrationError(f"version {spec.version} of {spec.name!r} is registered; give it another version")
+        if sum(canary.canary or 0.0 for canary in (*others, spec)) > 100:
+            raise RegistrationError(f"the canaries of {spec.name!r} come to more than 100 per cent; lower a share")
+        self._canaries[spec.name] = (*others, spec)
+
+    def get(self, name: str, version: str | None = None) -> ToolSpec | None:
+        """The stable tool of this very name, or this very version of it; never one that is merely like it."""
+        stable = self._stable.get(name)
+        if version is None or (stable is not None and stable.version == version):
+            return stable
+        return next((canary for canary in self.canaries(name) if canary.version == version), None)
+
+    def choose(self, call: ToolCall) -> ToolSpec | None:
+        """The tool for a call: the version that it names, or by a stable hash of its id the canary or stable one.
+
+        Calls of one id always meet the same version; a call without one is told apart by its arguments. A canary that
+        is not well gives its share back to the stable version.
+        """
+        name = call.name
+        stable = self._stable.get(name)
+        if call.version is not None or name not in self._canaries:
+            return stable if call.version is None else self.get(name, call.version)
+        place = int(fingerprint(name, call.id or call.arguments)[:8], 16) / 0x1_0000_0000 * 100
+        for canary in self._canaries[name]:
+            place -= canary.canary or 0.0
+            if place < 0:
+                return canary if stable is None or self.is_well(canary) else stable
+        return stable
+
+    def canaries(self, name: str) -> tuple[ToolSpec, ...]:
+        """The canary versions of a name."""
+        return self._canaries.get(name, ())
+
+    def versions(self, name: str) -> tuple[str, ...]:
+        """Every version of a name, the stable one first."""
+        stable = self._stable.get(name)
+        return tuple(spec.version for spec in (*([] if stable is None else [stable]), *self.canaries(name)))
+
+    def nearest(self, name: str) -> tuple[str, ...]:
+        """Up to three names that look like this one, the best first."""
+        return tuple(get_close_matches(name, self._stable, n=3, cutoff=0.5))
+
+    def __iter__(self) -> Iterator[ToolSpec]:
+        for spec in self._stable.values():
+            yield spec
+            yield from self.canaries(spec.name)
+
+    def __len__(self) -> int:
+        return len(self._stable)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._stable

@@ -1,0 +1,335 @@
+"""What a tool is: `ToolSpec`, and `@tool`, which makes one from a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast, overload
+
+
+from .context import ToolContext
+from .errors import ConfigurationError, RegistrationError
+from .fallback import FallbackPolicy, as_fallback
+from .breaker_policy import BreakerPolicy
+from .policies import RetryPolicy, check_count, check_seconds
+from .rate import RateLimit
+from .redaction import is_secret_key, redact_mapping
+from .schema import CompiledSchema
+from .signature import FunctionSignature, inspect_function
+from .validators import Validator, as_validators
+
+DEFAULT_TIMEOUT = 60.0
+SYNC_CONCURRENCY = 8
+"""A hanging sync tool keeps a thread for each call; eight of them leave the pool (32) to the others."""
+
+HealthProbe = Callable[[], Any] | Mapping[str, Any]
+NeedsApproval = bool | Callable[[Mapping[str, Any]], bool]
+
+
+# Compared by identity: two tools of the same settings are still two tools, and the engine looks them up at every call.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToolSpec:
+    """Everything that the engine knows of a tool. Checked when made; calling it calls the function.
+
+    Args:
+        name: what the model calls it by: letters, digits, `_`, `-`, `.`, at most 64 of them.
+        description: what the model reads of it; the function's docstring by default.
+        func: a function, coroutine function or generator function of either kind.
+        parameters_schema: JSON Schema of the arguments, an object; made from the signature by default.
+        validator: business rules that the schema cannot say, one function or several; see `validators`.
+        timeout: seconds that one attempt may take; `None`: any time.
+        idle_timeout: seconds that an attempt may go without `ToolContext.report` or `emit`; `None`: any time.
+        deadline: seconds for the whole invocation, waiting and retries included, approval not; `None`: any time.
+        max_retries: how many attempts may follow the first, for errors that may pass.
+        retry: the same with its waits in your hands; give one of the two.
+        max_concurrency: how many attempts of it may run at once; by default 8 for sync functions, else any number.
+        max_queue: how many calls may wait for it; more are refused with the time to come back. `None`: any number.
+        rate_limit: how many attempts may begin in a span of time.
+        breaker: when its circuit opens; `None`: it has no circuit.
+        breaker_group: share one circuit with the tools of the same group, those of one upstream; else it is the
+            tool's and version's own.
+        executor: where a sync function runs: `"thread"` (of the engine's pool), `"process"` (one that is killed when
+            the time is up), or any `concurrent.futures.Executor`.
+        idempotent: calling it twice is like calling it once, so it may be retried whatever the first attempt did.
+        read_only: it changes nothing, so it may be retried, and nothing is unclear after a time-out.
+        destructive: it destroys something; for whoever decides on approvals.
+        needs_approval: a person must agree to each call, or to those whose arguments the function answers `True` for.
+        approval_timeout: seconds to wait for that person; `None`: any time.
+        fallback: what answers in its place when it cannot be called: `"last_good"` (for read-only tools), a function
+            of the same arguments, or a `FallbackPolicy`, which can also stand in after failures.
+        output_schema: JSON Schema of the result's `data`; a result that does not fit is an error.
+        max_result_chars: of a longer text the model reads the beginning and the end; `None`: all of it.
+        sensitive: names of arguments that no log and no event may show, beside those that look like secrets.
+        health_check: how to find out whether the tool is well: a function without arguments, plain or coroutine (an
+            exception or `False` says no), or the arguments of a harmless sample call.
+        version: of the tool, for circuits, approvals, logs and events.
+        canary: per cent of the calls that go to this version, beside the stable version of the same name; `None`:
+            this is the stable one.
+        tags: for your own use.
+        lint: refuse a schema that is legal but most likely wrong (a property never required and without default).
+
+    Raises:
+        ConfigurationError: something cannot work; the message says what to change.
+
+    Example:
+        >>> def add(a: int, b: int = 0) -> int:
+        ...     '''Add two numbers.'''
+        ...     return a + b
+        >>> spec = ToolSpec(name="add", func=add, read_only=True)
+        >>> spec.description, sorted(spec.parameters["properties"])
+        ('Add two numbers.', ['a', 'b'])
+    """
+
+    name: str
+    func: Callable[..., Any]
+    description: str = ""
+    parameters_schema: Mapping[str, Any] | None = None
+    validator: Validator | list[Validator] | tuple[Validator, ...] = ()
+    timeout: float | None = DEFAULT_TIMEOUT
+    idle_timeout: float | None = None
+    deadline: float | None = None
+    max_retries: int | None = None
+    retry: RetryPolicy | None = None
+    max_concurrency: int | None = None
+    max_queue: int | None = 1_000
+    rate_limit: RateLimit | None = None
+    breaker: BreakerPolicy | None = None
+    breaker_group: str | None = None
+    executor: Literal["thread", "process"] | Executor = "thread"
+    idempotent: bool = False
+    read_only: bool = False
+    destructive: bool = False
+    needs_approval: NeedsApproval = False
+    approval_timeout: float | None = None
+    fallback: Literal["last_good"] | Callable[..., Any] | FallbackPolicy | None = None
+    output_schema: Mapping[str, Any] | None = None
+    max_result_chars: int | None = 100_000
+    sensitive: frozenset[str] | set[str] | tuple[str, ...] = frozenset()
+    health_check: HealthProbe | None = None
+    version: str = "1"
+    canary: float | None = None
+    tags: tuple[str, ...] = ()
+    lint: bool = True
+
+    # What follows from the above.
+    signature: FunctionSignature = field(init=False, repr=False)
+    schema: CompiledSchema = field(init=False, repr=False)
+    result_schema: CompiledSchema | None = field(init=False, repr=False)
+    validators: tuple[Validator, ...] = field(init=False, repr=False)
+    fallback_policy: FallbackPolicy | None = field(init=False, repr=False)
+    retry_policy: RetryPolicy = field(init=False, repr=False)
+    bind: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(init=False, repr=False)
+    hides: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for setting in ("timeout", "idle_timeout", "deadline", "approval_timeout"):
+            check_seconds(f"tool {self.name!r}: {setting}", getattr(self, setting))
+        for setting in ("max_concurrency", "max_queue", "max_result_chars"):
+            check_count(f"tool {self.name!r}: {setting}", getattr(self, setting))
+        self._check_combinations()
+        signature = inspect_function(self.func, context_type=ToolContext)
+        parameters = signature.parameters_schema if self.parameters_schema is None else self.parameters_schema
+        derived = {
+            "signature": signature,
+            "schema": CompiledSchema(parameters, name=self.name, lint=self.lint and self.parameters_schema is not None),
+            "result_schema": None
+            if self.output_schema is None
+            else CompiledSchema(self.output_schema, name=f"{self.name} (output)", lint=False, any_root=True),
+            "validators": as_validators(self.validator),
+            "version": str(self.version),
+            "fallback_policy": as_fallback(self.fallback, self.name, read_only=self.read_only),
+            "retry_policy": self.retry or RetryPolicy(max_retries=self.max_retries or 0),
+            "bind": signature.bind if signature.needs_binding else None,
+            "description": self.description or signature.description,
+            "sensitive": frozenset(self.sensitive),
+            "hides": frozenset(self.sensitive) | {key for key in _property_names(parameters) if is_secret_key(key)},
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+        self._check_function()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, past the engine."""
+        return self.func(*args, **kwargs)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments."""
+        return self.schema.schema
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Another attempt does no harm, whatever the one before did."""
+        return self.idempotent or self.read_only
+
+    @property
+    def runs_in_thread(self) -> bool:
+        """An attempt needs one of the engine's threads."""
+        return self.executor == "thread" and self.signature.kind in ("sync", "sync_generator")
+
+    @property
+    def slots(self) -> int | None:
+        """How many attempts may run at once; `None`: any number."""
+        if self.max_concurrency is None and self.runs_in_thread:
+            return SYNC_CONCURRENCY
+        return self.max_concurrency
+
+    @property
+    def remembers_results(self) -> bool:
+        """Its good results are kept for its fallback."""
+        return self.fallback_policy is not None and self.fallback_policy.last_good
+
+    @property
+    def breaker_scope(self) -> str:
+        """The name of its circuit: the group's, or `name@version`."""
+        return self.breaker_group or f"{self.name}@{self.version}"
+
+    def shown(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments as logs and events may show them."""
+        return cast("Mapping[str, Any]", redact_mapping(dict(arguments), self.hides)) if self.hides else arguments
+
+    def replaced(self, **changes: Any) -> ToolSpec:
+        """A tool with other settings."""
+        return replace(self, **changes)
+
+    def to_openai_function(self) -> dict[str, Any]:
+        """The definition for the `tools` of OpenAI's chat completions.
+
+        Example:
+            >>> ToolSpec(name="now", func=lambda: "12:00", description="The time.").to_openai_function()["type"]
+            'function'
+        """
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": dict(self.parameters),
+            },
+        }
+
+    def _check_combinations(self) -> None:
+        if self.max_retries is not None:
+            if self.retry is not None:
+                raise ConfigurationError(f"tool {self.name!r}: max_retries is part of retry; give one of the two")
+            RetryPolicy(max_retries=self.max_retries)
+        own_timeout = None if self.timeout == DEFAULT_TIMEOUT else self.timeout
+        if own_timeout is not None and self.deadline is not None and own_timeout > self.deadline:
+            raise ConfigurationError(
+                f"tool {self.name!r}: a timeout of {own_timeout:g} s cannot be kept within a deadline of "
+                f"{self.deadline:g} s; shorten the timeout or lengthen the deadline"
+            )
+        if self.canary is not None and not (isinstance(self.canary, int | float) and 0 < self.canary <= 100):
+            raise ConfigurationError(f"tool {self.name!r}: canary must be a per cent above 0, at most 100")
+        if self.breaker_group is not None and self.breaker is None:
+            raise ConfigurationError(
+                f"tool {self.name!r}: breaker_group names a circuit, but there is no breaker; add breaker=BreakerPolicy()"
+            )
+        if self.idle_timeout is not None and self.timeout is not None and self.idle_timeout > self.timeout:
+            raise ConfigurationError(
+                f"tool {self.name!r}: idle_timeout ({self.idle_timeout:g} s) is longer than timeout "
+                f"({self.timeout:g} s) and would never come into play; shorten it"
+            )
+        if not (self.executor in ("thread", "process") or isinstance(self.executor, Executor)):
+            raise ConfigurationError(
+                f'tool {self.name!r}: executor must be "thread", "process" or a concurrent.futures.Executor, '
+                f"not {type(self.executor).__name__}"
+            )
+
+    def _check_function(self) -> None:
+        signature = self.signature
+        probe = self.health_check
+        if isinstance(probe, Mapping):
+            issues = self.schema.issues(dict(probe))
+            if issues:
+                raise ConfigurationError(
+                    f"tool {self.name!r}: the sample call of health_check would be refused: {issues[0].message}"
+                )
+        elif probe is not None and not callable(probe):
+            raise ConfigurationError(
+                f"tool {self.name!r}: health_check must be a function without arguments or the arguments of a sample "
+                f"call, not {type(probe).__name__}"
+            )
+        if self.executor != "thread":
+            if signature.kind != "sync":
+                raise RegistrationError(f"tool {self.name!r}: only a plain function can run on an executor of its own")
+            if signature.context_parameter is not None:
+                raise RegistrationError(
+                    f"tool {self.name!r}: a function on an executor of its own cannot have a ToolContext parameter, "
+                    "as it may run in another process; take the parameter out or leave the executor out"
+                )
+
+
+def _property_names(schema: Mapping[str, Any]) -> set[str]:
+    """The names of all properties that a schema mentions, at any depth."""
+    found: set[str] = set()
+    todo: list[Any] = [schema]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Mapping):
+            if isinstance(properties := node.get("properties"), Mapping):
+                found.update(str(name) for name in properties)
+            todo.extend(node.values())
+        elif isinstance(node, list | tuple):
+            todo.extend(node)
+    return found
+
+
+def _check_name(name: object) -> None:
+    legal = isinstance(name, str) and 0 < len(name) <= 64
+    if not (legal and all(letter.isascii() and (letter.isalnum() or letter in "_-.") for letter in str(name))):
+        raise RegistrationError(
+            f"{name!r} cannot be a tool's name: models call tools by 1 to 64 letters, digits, '_', '-' and '.'"
+        )
+
+
+@overload
+def tool(func: Callable[..., Any], /) -> ToolSpec: ...
+
+
+@overload
+def tool(**settings: Any) -> Callable[[Callable[..., Any]], ToolSpec]: ...
+
+
+def tool(
+    func: Callable[..., Any] | None = None, /, **settings: Any
+) -> ToolSpec | Callable[[Callable[..., Any]], ToolSpec]:
+    """Make a `ToolSpec` of a function: name, description and schema come from the function.
+
+    Args:
+        settings: any argument of `ToolSpec`, to say otherwise or more.
+
+    Raises:
+        ConfigurationError: the function or a setting cannot work.
+
+    Example:
+        >>> @tool(timeout=15.0, read_only=True)
+        ... async def search_web(query: str, limit: int = 10) -> list[dict[str, str]]:
+        ...     '''Search the web.'''
+        ...     return [{"title": query}] * limit
+        >>> search_web.name, search_web.timeout
+        ('search_web', 15.0)
+    """
+    if func is None:
+        return lambda function: tool_of(function, **settings)
+    return tool_of(func)
+
+
+def tool_of(func: Any, **settings: Any) -> ToolSpec:
+    """The `ToolSpec` of a function, or a `ToolSpec` itself."""
+    if isinstance(func, ToolSpec):
+        return func.replaced(**settings) if settings else func
+    if not callable(func):
+        raise RegistrationError(f"a tool is a function or a ToolSpec, not {type(func).__name__}")
+    name = settings.pop("name", None) or getattr(func, "__name__", type(func).__name__)
+    unknown = sorted(settings.keys() - ToolSpec.__dataclass_fields__.keys())
+    if unknown:
+        raise RegistrationError(
+            f"tool {name!r}: no setting is called {', '.join(unknown)}; see ToolSpec for those there are"
+        )
+    return ToolSpec(name=name, func=func, **settings)
+
+
+__all__ = ["DEFAULT_TIMEOUT", "ToolSpec", "tool", "tool_of"]

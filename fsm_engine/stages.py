@@ -1,0 +1,275 @@
+"""The pipeline on the machine: resolve, parse, validate, bind, execute, standardise, publish.
+
+Each stage is one callable that does one thing and says no by raising `ToolError`. The machine says *when* a stage
+runs; a stage says *how*. Replace, wrap or bypass any of them alone:
+
+    >>> from fsm_engine import ToolEngine
+    >>> def without_repeats(call, spec):
+    ...     parsed = parse_arguments(call, spec)
+    ...     return parsed._replace(notes=(*parsed.notes, "looked_at"))
+    >>> engine = ToolEngine([], stages=Stages(parse=without_repeats))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .attempt import Attempt
+from .calls import ToolCall, printable_name
+from .errors import ToolError, ToolErrorCode
+from .events import Event
+from .execution import call_function
+from .registry import ToolRegistry
+from .response import Issue, ToolResponse, standardise
+from .schema import CompiledSchema
+from .signature import BindError
+from .spec import ToolSpec
+from .validators import run_validators
+
+MAX_ARGUMENT_CHARS = 1_000_000
+MAX_ARGUMENT_DEPTH = 64
+"""Deeper ones are a mistake or an attack; the validator would need a stack as deep as they are."""
+
+
+class Parsed(NamedTuple):
+    """Arguments as a JSON object, and what was done to them to make them one."""
+
+    arguments: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def resolve_tool(call: ToolCall, registry: ToolRegistry) -> ToolSpec:
+    """The tool of exactly that name, in the version that the registry chooses for the call.
+
+    Raises:
+        ToolError: `NOT_FOUND`, with the nearest names; `INVALID_PARAM` if the call has no name.
+    """
+    spec = registry.choose(call)
+    if spec is not None:
+        return spec
+    if call.version is not None and call.name in registry:
+        raise ToolError(
+            ToolErrorCode.NOT_FOUND,
+            f"There is no version {printable_name(call.version)} of {call.name}; there are "
+            f"{', '.join(registry.versions(call.name))}.",
+            reason="unknown_version",
+        )
+    if not call.name:
+        raise ToolError(
+            ToolErrorCode.INVALID_PARAM,
+            "The call names no tool. Ask again with the name of one.",
+            reason="missing_name",
+        )
+    nearest = registry.nearest(call.name)
+    hint = f"Did you mean {' or '.join(nearest)}?" if nearest else f"There are: {_some_names(registry)}."
+    raise ToolError(
+        ToolErrorCode.NOT_FOUND,
+        f"There is no tool called {printable_name(call.name)}. {hint}",
+        reason="unknown_tool",
+        data={"nearest": list(nearest)},
+    )
+
+
+def parse_arguments(call: ToolCall, spec: ToolSpec) -> Parsed:
+    """The arguments as a JSON object.
+
+    Nothing at all (`None`, an empty text, `null`) is the empty object. A JSON text that is itself encoded as a JSON
+    text is decoded once more. Anything else that is no object is refused.
+
+    Raises:
+        ToolError: `INVALID_FORMAT` (not JSON, not an object) or `INVALID_PARAM` (too big, too deep).
+    """
+    raw = call.arguments
+    if isinstance(raw, str):
+        return _parse_text(raw, spec)
+    if raw is None:
+        return Parsed({}, ("empty_arguments",))
+    if isinstance(raw, Mapping):
+        _check_depth(raw, MAX_ARGUMENT_DEPTH)
+        return Parsed(dict(raw))
+    raise _not_an_object(spec)
+
+
+def _parse_text(text: str, spec: ToolSpec) -> Parsed:
+    if len(text) > MAX_ARGUMENT_CHARS:
+        raise ToolError(
+            ToolErrorCode.INVALID_PARAM,
+            f"The arguments are {len(text):,} characters long; {MAX_ARGUMENT_CHARS:,} are allowed. Send less at a time.",
+            reason="too_big",
+        )
+    value = _decode(text, spec)
+    if value.__class__ is dict:
+        if text.count("{") + text.count("[") > MAX_ARGUMENT_DEPTH:
+            _check_depth(value, MAX_ARGUMENT_DEPTH)
+        return Parsed(value)
+    if value is None:
+        return Parsed({}, ("empty_arguments",))
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        inner = _decode(value, spec)
+        if isinstance(inner, dict):
+            _check_depth(inner, MAX_ARGUMENT_DEPTH)
+            return Parsed(inner, ("doubly_encoded",))
+    raise _not_an_object(spec)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _decode(text: str, spec: ToolSpec) -> Any:
+    try:
+        return _decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        if not text or text.isspace():
+            return None
+        place = f" at character {error.pos}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+        raise ToolError(
+            ToolErrorCode.INVALID_FORMAT,
+            f"The arguments are not JSON{place}. Nothing was run. Send one complete JSON object that fits this schema: "
+            f"{_schema_hint(spec)}",
+            reason="args_not_json",
+        ) from None
+
+
+def _not_an_object(spec: ToolSpec) -> ToolError:
+    return ToolError(
+        ToolErrorCode.INVALID_FORMAT,
+        f"The arguments must be one JSON object. Nothing was run. The schema is: {_schema_hint(spec)}",
+        reason="args_not_object",
+    )
+
+
+def _schema_hint(spec: ToolSpec) -> str:
+    text = json.dumps(spec.parameters, separators=(",", ":"))
+    return text if len(text) <= 2_000 else f"an object with {', '.join(spec.parameters.get('properties', {}))}"
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise ToolError(
+            ToolErrorCode.INVALID_PARAM,
+            f"The arguments are nested more than {MAX_ARGUMENT_DEPTH} levels deep. Send a flatter value.",
+            reason="too_deep",
+        )
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for inner in value:
+        if isinstance(inner, Mapping | list | tuple):
+            _check_depth(inner, left - 1)
+
+
+def validate_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with their defaults, if the schema and then the business rules have nothing against them.
+
+    Text that holds JSON is decoded where the schema wants an object or a list and does not take text.
+
+    Raises:
+        ToolError: `INVALID_PARAM`, with an issue for each thing that is wrong; `INTERNAL_ERROR` if a rule is broken.
+    """
+    schema = spec.schema
+    checked: dict[str, Any] = arguments  # type: ignore[assignment]  # parse makes a dict; only reading is done here
+    if not _is_valid(schema, checked):
+        repaired, places = schema.decode_embedded(checked)
+        if places:
+            _check_depth(repaired, MAX_ARGUMENT_DEPTH)
+        issues = schema.issues(repaired)
+        if issues:
+            raise invalid_arguments(spec, issues)
+        checked = repaired
+    checked = schema.apply_defaults(checked)
+    if spec.validators:
+        issues = run_validators(spec.validators, checked)
+        if issues:
+            raise invalid_arguments(spec, issues)
+    return checked
+
+
+def _is_valid(schema: CompiledSchema, value: Any) -> bool:
+    try:
+        return schema.is_valid(value)
+    except Exception:
+        # The validator cannot read a value that is no JSON, an object of Python in a dictionary, say.
+        return False
+
+
+def bind_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> Mapping[str, Any]:
+    """The arguments as the types that the function declares: models, enums, aware datetimes.
+
+    Raises:
+        ToolError: `INVALID_PARAM`; a value fits the schema but not the type.
+    """
+    if spec.bind is None:
+        return arguments
+    try:
+        return spec.bind(arguments)
+    except BindError as error:
+        raise invalid_arguments(spec, error.issues) from None
+
+
+def invalid_arguments(spec: ToolSpec, issues: tuple[Issue, ...]) -> ToolError:
+    """The error for arguments that are not valid: all issues, and the first one's reason."""
+    listing = "; ".join(issue.message for issue in issues[:10])
+    more = f" (and {len(issues) - 10} more)" if len(issues) > 10 else ""
+    return ToolError(
+        ToolErrorCode.INVALID_PARAM,
+        f"{spec.name} was not called, as its arguments are not valid: {listing}{more}",
+        reason=issues[0].reason,
+        issues=issues,
+    )
+
+
+def standardise_result(value: Any, spec: ToolSpec) -> ToolResponse:
+    """The response for whatever the function returned; held to the output schema, if there is one."""
+    response = standardise(value)
+    result_schema = spec.result_schema
+    if result_schema is not None and response.error_info is None and not _is_valid(result_schema, response.data):
+        issues = result_schema.issues(response.data)
+        return ToolResponse.error(
+            ToolErrorCode.EXECUTION_ERROR,
+            f"{spec.name} answered with something that does not fit its own output schema; "
+            "this is a fault of the tool, and asking again will not help.",
+            reason="output_schema",
+            issues=issues,
+            counts=False,
+        )
+    return response
+
+
+def _some_names(registry: ToolRegistry) -> str:
+    names = sorted(spec.name for spec in registry)
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "") if names else "none"
+
+
+def publish_nothing(event: Event) -> None:
+    """The default `publish` stage: an event goes to its stream and nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The stages that an engine runs; the defaults are the functions of this module.
+
+    Args:
+        resolve: the tool that a call asks for.
+        parse: raw arguments to a JSON object.
+        validate: schema and business rules; the arguments with their defaults.
+        bind: JSON values to the function's types.
+        execute: a coroutine, not yet begun, that runs one attempt.
+        standardise: whatever it returned to a `ToolResponse`.
+        publish: is given every event of every invocation, beside the streams. May not wait; what it raises is logged.
+    """
+
+    resolve: Callable[[ToolCall, ToolRegistry], ToolSpec] = resolve_tool
+    parse: Callable[[ToolCall, ToolSpec], Parsed] = parse_arguments
+    validate: Callable[[ToolSpec, Mapping[str, Any]], dict[str, Any]] = validate_arguments
+    bind: Callable[[ToolSpec, dict[str, Any]], Mapping[str, Any]] = bind_arguments
+    execute: Callable[[ToolSpec, Mapping[str, Any], Attempt], Coroutine[Any, Any, Any]] = call_function
+    standardise: Callable[[Any, ToolSpec], ToolResponse] = standardise_result
+    publish: Callable[[Event], None] = publish_nothing

@@ -1,0 +1,37 @@
+"""The gate of `VALIDATING`: schema, business rules, binding, and whether a person must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ToolError, classify
+from ..invocation import ToolInvocation
+from ..machine import Firing
+from ..outcome import broken_tool_response, error_response
+from ..stages import Stages
+
+
+def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:
+    """The gate `check_arguments`; it refuses by giving the invocation an error response."""
+    validate, bind = stages.validate, stages.bind
+
+    def check(event: Firing) -> None:
+        invocation: ToolInvocation = event.model
+        spec, arguments = invocation.spec, invocation.arguments
+        if invocation.is_refused or spec is None or arguments is None:
+            return  # the tool could not be resolved, or the arguments not be parsed: refused already
+        try:
+            invocation.arguments = checked = validate(spec, arguments)
+            invocation.bound = bind(spec, checked)
+            if spec.needs_approval:
+                wanted = spec.needs_approval if isinstance(spec.needs_approval, bool) else spec.needs_approval(checked)
+                invocation.is_approval_missing = bool(wanted) and not invocation.is_approval_given
+        except ToolError as error:
+            invocation.refuse(error_response(error))
+        except Exception as error:
+            # A rule that raises is its author's mistake: the model can do nothing about it.
+            logger.error("validation is broken", tool=spec.name, uid=invocation.uid, detail=classify(error).detail)
+            invocation.refuse(broken_tool_response(spec.name, "a check of its arguments", error))
+
+    return check
