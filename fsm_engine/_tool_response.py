@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ._codes import Effect, code_facts
 from ._error_info import ErrorInfo
@@ -25,7 +25,7 @@ from .jsonable import (
 )
 from .text import shorten, shorten_json
 
-__all__ = ["Facts", "ToolResponse", "ToolStatus", "build", "completed", "fill"]
+__all__ = ["Facts", "ToolResponse", "ToolStatus", "build", "complete_later", "completed", "fill"]
 
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -46,8 +46,14 @@ _PARTIAL: Final = ToolStatus.PARTIAL
 _ERROR: Final = ToolStatus.ERROR
 
 
+class _Late:
+    """Room for facts that are put together when somebody asks for them."""
+
+    __slots__ = ("_late",)
+
+
 @dataclass(frozen=True, slots=True)
-class ToolResponse:
+class ToolResponse(_Late):
     """The result of one tool call. Make one with :meth:`success`, :meth:`partial` or :meth:`error`.
 
     `text`: what the model reads; empty text becomes the JSON text of `data`, of an error its message.
@@ -89,6 +95,18 @@ class ToolResponse:
         )
         for each in fields(self):
             object.__setattr__(self, each.name, getattr(made, each.name))
+
+    if not TYPE_CHECKING:  # a type checker would take it to allow every name
+
+        def __getattr__(self, name: str) -> Any:
+            # Reached for a slot that is empty: `stats` or `context`, which most readers of a response never look at.
+            if name not in {"stats", "context"}:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            function, arguments = self._late
+            stats, context = function(*arguments)
+            object.__setattr__(self, "stats", stats)
+            object.__setattr__(self, "context", context)
+            return stats if name == "stats" else context
 
     def __hash__(self) -> int:
         return hash((self.status, self.text, self.reason, self.error_info))
@@ -259,6 +277,23 @@ def completed(response: ToolResponse, stats: dict[str, JsonValue], context: dict
     )
 
 
+def complete_later(
+    response: ToolResponse, facts: Callable[..., tuple[dict[str, JsonValue], dict[str, JsonValue]]], about: tuple[Any, ...]
+) -> ToolResponse:
+    """What :func:`completed` does, put off until somebody reads `stats` or `context`; the engine's own response is used up.
+
+    Args:
+        facts: makes stats and context, strict JSON in new dictionaries.
+        about: its arguments; nothing that may change.
+    """
+    if response.stats or response.context:
+        return completed(response, *facts(*about))
+    _put_late(response, (facts, about))
+    _drop_stats(response)
+    _drop_context(response)
+    return response
+
+
 def text_of(data: JsonValue) -> str:
     if data is None:
         return ""
@@ -331,7 +366,7 @@ def fill(  # noqa: PLR0917 # on the hot path, too
     return cast("ToolResponse", made)
 
 
-class _Draft:
+class _Draft(_Late):
     """A response that is still open for writing.
 
     A frozen dataclass assigns each field through `object.__setattr__`; to fill the same slots here and then change the
@@ -357,3 +392,8 @@ class _Draft:
         self.stats = stats
         self.context = context
         self.reason = reason
+
+
+_put_late: Final = _Late._late.__set__  # type: ignore[attr-defined]  # a slot's descriptor, made by Python
+_drop_stats: Final = ToolResponse.stats.__delete__  # type: ignore[attr-defined]  # likewise
+_drop_context: Final = ToolResponse.context.__delete__  # type: ignore[attr-defined]  # likewise

@@ -16,7 +16,7 @@ from .admission import Admission
 from .attempt import Attempt
 from .breaker import Permit
 from .clock import Clock
-from .eager import Spawner
+from .eager import EagerRun, Spawner
 from .errors import Effect, ToolError, ToolErrorCode
 from .fallback import FallbackPolicy, as_substitute, run_function
 from .invocation import ToolInvocation
@@ -30,6 +30,9 @@ from .states.invocation import ToolState
 
 Activity = Callable[[ToolInvocation], str | Awaitable[str]]
 """Is given the invocation on entering its state; answers the next trigger, at once or when awaited."""
+
+
+_NO_TOOL = "a call without a tool is refused in VALIDATING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Workshop:
     stages: Stages
     clock: Clock
     runtime_of: Callable[[ToolSpec], ToolRuntime]
-    spawner: Callable[[], Spawner]
+    spawner: Spawner
     logger: Any
     on_late: Callable[[Attempt, BaseException | None], object]
     on_abandoned: Callable[[Attempt], object]
@@ -121,21 +124,25 @@ class Activities:
 
     def executing(self, invocation: ToolInvocation) -> str | Awaitable[str]:
         """Run the function once. One that answers without waiting costs no turn of the loop and no timer."""
-        spec = _spec_of(invocation)
-        now = self._clock.monotonic()
-        deadline = invocation.deadline
-        if spec.timeout is not None and (deadline is None or now + spec.timeout < deadline):
-            deadline = now + spec.timeout
+        shop, spec = self._shop, invocation.spec
+        assert spec is not None, _NO_TOOL
+        # The state was entered just now, so this is the time.
+        now, timeout = invocation.moves[-1][1], spec.timeout
+        limit = deadline = invocation.deadline
+        if timeout is not None:
+            limit = now + timeout
+            if deadline is not None and deadline < limit:
+                limit = deadline
         attempts = invocation.attempts
-        attempt = Attempt(invocation, len(attempts) + 1, now, deadline, self._shop)
+        attempt = Attempt(invocation, len(attempts) + 1, now, limit, shop)
         attempts.append(attempt)
         try:
             coroutine = self._stages.execute(spec, invocation.bound, attempt)
         except Exception as error:
             return self._judge(invocation, attempt, None, error)
-        run = self._shop.spawner().start(coroutine, copy_context(), invocation.wake)
-        if run.finished:
-            return self._judge(invocation, attempt, run.result, run.error)
+        run, result, error = shop.spawner.start(coroutine, copy_context(), invocation.wake)
+        if run is None:
+            return self._judge(invocation, attempt, result, error)
         attempt.run = run
         return self._watch(invocation, attempt)
 
@@ -152,10 +159,11 @@ class Activities:
                 await self._stop(invocation, attempt)
                 return self._judge_response(invocation, attempt, _timed_out(spec, attempt, reason))
             await invocation.pause(until)
-        if invocation.is_cancel_requested and isinstance(run.error, asyncio.CancelledError):
+        result, error = run.take()
+        if invocation.is_cancel_requested and isinstance(error, asyncio.CancelledError):
             # The loop is shutting down: it cancels the tool's task beside ours.
             return self.cancelled(invocation, invocation.effect_so_far)
-        return self._judge(invocation, attempt, run.result, run.error)
+        return self._judge(invocation, attempt, result, error)
 
     async def _stop(self, invocation: ToolInvocation, attempt: Attempt) -> None:
         """Cancel the attempt and give it a moment to clean up; what goes on after that is abandoned and reported."""
@@ -170,12 +178,18 @@ class Activities:
             self._shop.on_abandoned(attempt)
         elif not run.finished:
             self._shop.on_abandoned(attempt)
-            run.when_ended(lambda: self._shop.on_late(attempt, run.error))
+            run.when_ended(lambda: self._late(attempt, run))
+
+    def _late(self, attempt: Attempt, run: EagerRun) -> None:
+        self._shop.on_late(attempt, run.take()[1])
+        attempt.let_go()
 
     def _judge(self, invocation: ToolInvocation, attempt: Attempt, result: Any, error: BaseException | None) -> str:
         if error is None:
             try:
-                response = self._stages.standardise(result, _spec_of(invocation))
+                spec = invocation.spec
+                assert spec is not None, _NO_TOOL
+                response = self._stages.standardise(result, spec)
             except Exception as raised:
                 response = error_response(raised)
         elif isinstance(error, KeyboardInterrupt):
@@ -186,8 +200,9 @@ class Activities:
 
     def _judge_response(self, invocation: ToolInvocation, attempt: Attempt, response: ToolResponse) -> str:
         """Settle the attempt and say whether it succeeded; the guards of `fail` read what is decided here."""
-        attempt.ended_at = now = self._clock.monotonic()
         info = response.error_info
+        now = self._clock.monotonic()
+        attempt.finish(now, None if info is None else info.code)
         runtime = _runtime_of(invocation)
         spec = runtime.spec
         seconds = now - attempt.started_at
@@ -203,14 +218,14 @@ class Activities:
             return "succeed"
         if permit is not None:
             _settle(permit, spec, info, seconds)
-        attempt.code = info.code
         if info.effect is None and info.transient:
             response = response.with_effect(Effect.NONE if spec.read_only else Effect.UNKNOWN)
         invocation.response = response
         invocation.is_retry_allowed = self._is_retry_allowed(invocation, attempt, now)
         policy = spec.fallback_policy
-        if policy is not None and policy.on_failure and info.counts:
-            invocation.has_fallback_for_failure = True
+        is_wanted = policy is not None and policy.on_failure and not invocation.is_cancel_requested
+        invocation.has_fallback_for_failure = is_wanted and info.counts
+        if invocation.has_fallback_for_failure:
             invocation.fallback_reason = info.reason or info.code.lower()
         return "fail"
 
@@ -218,6 +233,8 @@ class Activities:
         spec, info = _spec_of(invocation), invocation.error
         policy = spec.retry_policy
         if info is None or not info.transient or attempt.number > policy.max_retries or attempt.thread_running:
+            return False
+        if invocation.is_cancel_requested:  # `cancel` came after the outcome and answered that it stands
             return False
         breaker = _runtime_of(invocation).breaker
         if breaker is not None and breaker.is_open:
@@ -245,6 +262,8 @@ class Activities:
             if invocation.is_cancel_requested:
                 return self.cancelled(invocation, invocation.effect_so_far)
             await invocation.pause(until)
+        # The attempt before may have changed the objects that it was given.
+        invocation.bound = self._stages.bind(_spec_of(invocation), invocation.arguments or {})
         return "retry"
 
     async def falling_back(self, invocation: ToolInvocation) -> str:
@@ -285,37 +304,38 @@ class Activities:
         until = self._clock.monotonic() + policy.timeout
         if invocation.deadline is not None:
             until = min(until, invocation.deadline)
-        run = self._shop.spawner().start(
-            run_function(policy.function, invocation.bound), copy_context(), invocation.wake
-        )
-        while not run.finished:
-            if invocation.is_cancel_requested or self._clock.monotonic() >= until:
-                run.when_ended(lambda: None)
-                run.cancel()
-                return None
-            await invocation.pause(until)
-        if run.error is not None:
-            return error_response(run.error, wall=self._clock.wall())
-        return self._stages.standardise(run.result, spec)
+        coroutine = run_function(policy.function, self._stages.bind(spec, invocation.arguments or {}))
+        run, result, error = self._shop.spawner.start(coroutine, copy_context(), invocation.wake)
+        if run is not None:
+            while not run.finished:
+                if invocation.is_cancel_requested or self._clock.monotonic() >= until:
+                    run.when_ended(lambda: None)
+                    run.cancel()
+                    return None
+                await invocation.pause(until)
+            result, error = run.take()
+        if error is not None:
+            return error_response(error, wall=self._clock.wall())
+        return self._stages.standardise(result, spec)
 
     def cancelled(self, invocation: ToolInvocation, effect: Effect) -> str:
         """Answer for an invocation that nobody wants any more."""
         attempt = invocation.attempt
         if attempt is not None and attempt.ended_at is None:
-            attempt.ended_at, attempt.code = self._clock.monotonic(), ToolErrorCode.CANCELLED.value
+            attempt.finish(self._clock.monotonic(), ToolErrorCode.CANCELLED.value)
         invocation.response = cancelled_response(invocation.tool_name, invocation.cancel_reason, effect=effect)
         return "cancel"
 
 
 def _spec_of(invocation: ToolInvocation) -> ToolSpec:
     spec = invocation.spec
-    assert spec is not None, "a call without a tool is refused in VALIDATING"
+    assert spec is not None, _NO_TOOL
     return spec
 
 
 def _runtime_of(invocation: ToolInvocation) -> ToolRuntime:
     runtime = invocation.runtime
-    assert runtime is not None, "a call without a tool is refused in VALIDATING"
+    assert runtime is not None, _NO_TOOL
     return runtime
 
 

@@ -11,8 +11,6 @@ from .hooking import read_hooks, with_hooks
 from .hooks.circuit import check_circuit
 from .hooks.history import record_transitions
 from .hooks.lease import release_lease, release_unused_lease
-from .hooks.logging import log_transitions
-from .hooks.publishing import publish_transitions
 from .hooks.validation import check_arguments
 from .lifecycle import Lifecycle
 from .machine import LifecycleMachine
@@ -27,9 +25,7 @@ def build_machine(lifecycle: Lifecycle, hooks: Iterable[Any], stages: Stages, lo
     """
     _check_endings(lifecycle)
     builtin = {
-        "record": record_transitions(lifecycle.final_states),
-        "publish": publish_transitions(lifecycle.initial),
-        "log": log_transitions(logger),
+        "record": record_transitions(lifecycle.final_states, lifecycle.initial, logger),
         "check_arguments": check_arguments(stages, logger),
         "check_circuit": check_circuit,
         "release_lease": release_lease,
@@ -48,10 +44,12 @@ def _check_endings(lifecycle: Lifecycle) -> None:
     for state in lifecycle.states:
         for trigger in ("abort", "cancel"):
             rows = lifecycle.rows_from(state.name, trigger)
-            if not state.final and (not rows or rows[-1].guard or rows[-1].dest not in lifecycle.final_states):
+            ends = len(rows) == 1 and rows[0].guard is None and rows[0].dest in lifecycle.final_states
+            if not (state.final or ends):
                 raise LifecycleError(
-                    f"the lifecycle {lifecycle.name!r} has no unguarded row from {state.name} on {trigger!r} to a final "
-                    f"state, so an invocation could be left without an end; add Row(ANY_UNFINISHED, {trigger!r}, ...)"
+                    f"the lifecycle {lifecycle.name!r} must have one row from {state.name} on {trigger!r}, unguarded and to "
+                    f"a final state, or an invocation could be left without an end; Row(ANY_UNFINISHED, {trigger!r}, ...) "
+                    "is one for all states"
                 )
 
 

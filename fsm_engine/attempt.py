@@ -32,6 +32,9 @@ class Watcher(Protocol):
 class Attempt:
     """One run of the tool's function.
 
+    It holds its invocation only as long as something can still come of it: the invocation holds its attempts, and a
+    ring of the two would wait for the garbage collector, which costs as much as running the call.
+
     Attributes:
         number: from 1.
         started_at, ended_at: monotonic seconds; `ended_at` is `None` while it runs.
@@ -57,6 +60,7 @@ class Attempt:
         self, invocation: ToolInvocation, number: int, started_at: float, deadline: float | None, watcher: Watcher
     ) -> None:
         self.invocation = invocation
+        self.loop = invocation.loop
         self.number = number
         self.started_at = self.last_sign = started_at
         self.deadline = deadline
@@ -69,6 +73,22 @@ class Attempt:
     def is_over(self) -> bool:
         """Its outcome has been judged, or nobody waits for it any more."""
         return self.ended_at is not None
+
+    def finish(self, now: float, code: str | None) -> None:
+        """Its outcome is judged, or it is given up."""
+        self.ended_at = now
+        if code is not None:
+            self.code = code
+        if self.run is None and not self.thread_running:
+            del self.invocation
+        elif not self.thread_running and (self.run is None or self.run.finished):
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Nothing more can come of it."""
+        self.run = self._on_thread_end = None
+        if hasattr(self, "invocation"):
+            del self.invocation
 
     def report(self, progress: float | None, message: str | None) -> None:
         """The tool says how far it is; if it says nothing, that is a sign of life all the same."""
@@ -92,7 +112,7 @@ class Attempt:
     def call_in_loop(self, method: Callable[..., object], *args: Any) -> None:
         """Call a method in the engine's loop, from any thread; nothing happens if the loop is gone."""
         try:
-            self.invocation.loop.call_soon_threadsafe(method, *args)
+            self.loop.call_soon_threadsafe(method, *args)
         except RuntimeError:  # the loop was closed while an abandoned thread went on; nobody is left to be told
             return
 
@@ -103,6 +123,8 @@ class Attempt:
             self.watcher.on_late(self, error)
         if self._on_thread_end is not None:
             self._on_thread_end()
+        if self.is_over:
+            self.let_go()
 
     def when_thread_ends(self, callback: Callable[[], object]) -> None:
         """Call back once the running thread has really ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,11 +41,9 @@ def read_call(call: Any) -> ToolCall:
         >>> read_call({"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}})
         ToolCall(name='add', arguments='{}', id='call_1', version=None)
     """
-    if isinstance(call, ToolCall) and isinstance(call.name, str) and isinstance(call.id, str | None):
-        return call
-    read = call.get if isinstance(call, Mapping) else partial(getattr, call)
+    read = _reader(call)
     named = read("function", None)
-    inner = read if named is None else named.get if isinstance(named, Mapping) else partial(getattr, named)
+    inner = read if named is None else _reader(named)
     name, call_id, version = inner("name", None), read("id", None), read("version", None)
     return ToolCall(
         name if isinstance(name, str) else "",
@@ -53,6 +51,14 @@ def read_call(call: Any) -> ToolCall:
         call_id if call_id and isinstance(call_id, str) else None,
         version if version and isinstance(version, str) else None,
     )
+
+
+def _reader(holder: Any) -> Callable[[str, None], Any]:
+    # A plain dictionary is nearly always what comes, and asking an abstract class takes longer than reading it.
+    if holder.__class__ is dict or isinstance(holder, Mapping):
+        get: Callable[[str, None], Any] = holder.get
+        return get
+    return partial(getattr, holder)
 
 
 def printable_name(name: str) -> str:

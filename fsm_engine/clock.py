@@ -53,7 +53,7 @@ class SystemClock:
         """Call back in the running loop; raises `RuntimeError` without one."""
         loop = asyncio.get_running_loop()
         # A loop may count from another zero than time.monotonic (uvloop does), so only the difference is handed on.
-        return loop.call_later(max(0.0, when - time.monotonic()), callback, *args)
+        return loop.call_later(when - time.monotonic(), callback, *args)
 
 
 class _VirtualTimer:

@@ -22,10 +22,11 @@ class ToolContext:
         ...     return len(rows)
     """
 
-    __slots__ = ("_attempt", "_log")
+    __slots__ = ("_attempt", "_invocation", "_log")
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
+        self._invocation = attempt.invocation
         self._log: Any = None
 
     def report(self, progress: float | None = None, message: str | None = None) -> None:
@@ -54,12 +55,12 @@ class ToolContext:
     @property
     def remaining(self) -> float | None:
         """Seconds left until `deadline`; `None`: no limit."""
-        return None if self.deadline is None else max(0.0, self.deadline - self._attempt.invocation.clock.monotonic())
+        return None if self.deadline is None else max(0.0, self.deadline - self._invocation.clock.monotonic())
 
     @property
     def idempotency_key(self) -> str:
         """The same for every attempt of one invocation and for no other: hand it to the service that is called."""
-        return self._attempt.invocation.uid
+        return self._invocation.uid
 
     @property
     def cancelled(self) -> bool:
@@ -70,14 +71,14 @@ class ToolContext:
     def log(self) -> Any:
         """A structlog logger that knows the tool, the call and the attempt."""
         if self._log is None:
-            invocation = self._attempt.invocation
+            invocation = self._invocation
             self._log = self._attempt.watcher.logger.bind(
                 tool=invocation.tool_name, call_id=invocation.id, uid=invocation.uid, attempt=self.attempt
             )
         return self._log
 
     def _say(self, method: Any, *args: Any) -> None:
-        if self._attempt.invocation.loop is asyncio._get_running_loop():
+        if self._invocation.loop is asyncio._get_running_loop():
             method(*args)
         else:
             self._attempt.call_in_loop(method, *args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from .activities import Activities, Activity
@@ -29,6 +30,7 @@ class Driver:
         logger: Any,
     ) -> None:
         self._fire = machine.fire
+        self._final_states = machine.lifecycle.final_states
         self._activities = activities
         self._by_state = by_state
         self._stopped_by_gates = stopped_by_gates
@@ -53,32 +55,26 @@ class Driver:
                 fire(invocation, trigger)
                 if invocation.is_refused and invocation.state in self._stopped_by_gates:
                     fire(invocation, "abort")
-        except asyncio.CancelledError:
-            # An activity of the user's was cancelled while it waited in its own way.
-            self._activities.cancelled(invocation, invocation.effect_so_far)
-            self._end(invocation, "cancel")
-            raise
-        except BaseException as error:
-            self._logger.error(
-                "driver failed", uid=invocation.uid, state=invocation.state, detail=classify(error).detail
-            )
-            part = f"what is done in {invocation.state}"
-            invocation.response = broken_tool_response(invocation.tool_name, part, error)
-            self._end(invocation, "abort")
-            if not isinstance(error, Exception):
-                raise
+        except BaseException as error:  # noqa: BLE001 # what is to pass is raised again
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                # An activity of the user's was cancelled while it waited in its own way.
+                invocation.interruption = error
+                self._end_as_cancelled(invocation)
+            else:
+                self._end_as_broken(invocation, error)
+                if isinstance(error, KeyboardInterrupt):
+                    raise
         finally:
-            invocation.release()
-            self.running.pop(invocation.uid, None)
-            invocation.close()
-        if invocation.interruptions:
-            raise asyncio.CancelledError
+            self._leave(invocation)
+        if invocation.interruption is not None:
+            # This very exception: anyio's cancel scopes know theirs by what it says.
+            raise invocation.interruption
 
     def spawn(self, invocation: ToolInvocation) -> asyncio.Task[None]:
         """Drive it in a task of its own."""
         task = invocation.loop.create_task(self.drive(invocation), name=invocation.uid)
         self._tasks.add(task)  # a loop keeps only a weak reference
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._task_ended, invocation))
         return task
 
     async def settle(self, tasks: Iterable[asyncio.Task[None]], invocations: Iterable[ToolInvocation]) -> None:
@@ -94,6 +90,44 @@ class Driver:
         if interrupted is not None:
             raise interrupted
 
-    def _end(self, invocation: ToolInvocation, trigger: str) -> None:
+    def _task_ended(self, invocation: ToolInvocation, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # a KeyboardInterrupt, which has gone through the loop already
+        if invocation.ended_at is None:  # cancelled before its first step
+            self._end_as_cancelled(invocation)
+            self._leave(invocation)
+
+    def _end_as_cancelled(self, invocation: ToolInvocation) -> None:
         if invocation.ended_at is None:
-            self._fire(invocation, trigger)
+            self._activities.cancelled(invocation, invocation.effect_so_far)
+            self._force(invocation, "cancel")
+
+    def _end_as_broken(self, invocation: ToolInvocation, error: BaseException) -> None:
+        """Something raised where nothing may: a user's activity, guard or stage, or the engine itself."""
+        state = invocation.state
+        self._logger.error("driver failed", uid=invocation.uid, state=state, detail=classify(error).detail)
+        if invocation.ended_at is not None:
+            return
+        invocation.response = broken_tool_response(invocation.tool_name, f"what is done in {state}", error)
+        self._force(invocation, "abort")
+
+    def _force(self, invocation: ToolInvocation, trigger: str) -> None:
+        """End it, even if a hook is interrupted (`KeyboardInterrupt`) on the way into or to the final state."""
+        try:
+            if invocation.state not in self._final_states:
+                self._fire(invocation, trigger)
+        finally:
+            if invocation.ended_at is None:
+                invocation.ended_at = invocation.clock.monotonic()
+
+    def _leave(self, invocation: ToolInvocation) -> None:
+        invocation.release()
+        self.running.pop(invocation.uid, None)
+        invocation.close()
+
+
+def _is_being_cancelled() -> bool:
+    """Somebody has asked the current task to stop; a CancelledError that was merely raised says nothing."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -11,7 +11,11 @@ documents for those who write tasks ("Extending", in its manual): `_enter_task` 
 from __future__ import annotations
 
 import asyncio
-from asyncio.tasks import _enter_task, _leave_task  # the documented extension point; its names are private ones
+from asyncio.tasks import (
+    _enter_task,
+    _leave_task,
+    current_task,
+)  # the documented extension point; its names are private ones
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from types import CodeType, FrameType
@@ -22,7 +26,7 @@ class EagerRun(Coroutine[Any, Any, None]):
     """One coroutine on its way to an outcome, and the coroutine object that its task runs.
 
     Attributes:
-        task: the task; current while the coroutine runs.
+        task: the task; current while the coroutine runs, gone once that has ended in it.
         finished: the outcome is in.
         result: what the coroutine returned.
         error: what it raised instead, `SystemExit` and `KeyboardInterrupt` included. Nothing is raised in the task.
@@ -60,6 +64,12 @@ class EagerRun(Coroutine[Any, Any, None]):
         if not self.finished:
             self.task.cancel()
 
+    def take(self) -> tuple[Any, BaseException | None]:
+        """The outcome, once: the result and the error. An exception knows the frames that know this object."""
+        result, error = self.result, self.error
+        self.result = self.error = None
+        return result, error
+
     def when_ended(self, callback: Callable[[], object]) -> None:
         """Call this instead of what `Spawner.start` was given."""
         self._on_end = callback
@@ -69,8 +79,8 @@ class EagerRun(Coroutine[Any, Any, None]):
     def send(self, value: Any) -> Any:
         """One more step; the task's first finds what the coroutine waits for since its own first."""
         coro = self._coro
-        if coro is None:  # a spare that nobody used while this turn of the loop lasted, or a closed coroutine
-            self._begun = True
+        if coro is None:
+            self._retire()
             raise StopIteration(None)
         if not self._begun:
             self._begun = True
@@ -80,10 +90,11 @@ class EagerRun(Coroutine[Any, Any, None]):
 
     def throw(self, error: Any, *_: object) -> Any:
         """Raise in the coroutine the exception that the task was asked to raise, a cancellation most often."""
-        self._begun = True
         coro = self._coro
         if coro is None:
+            self._retire()
             raise error
+        self._begun = True
         pending, self._pending = self._pending, None
         # Cancelled before the task has seen what its coroutine waits for: that is cancelled, as any task would do,
         # so that a child task which is awaited there does not go on alone.
@@ -108,10 +119,19 @@ class EagerRun(Coroutine[Any, Any, None]):
             self._end(None, error)
         raise StopIteration(None)
 
+    def _retire(self) -> None:
+        """The task ends with nothing to run."""
+        if not self._begun:  # a spare that nobody used while this turn of the loop lasted; else it was closed
+            self._begun = True
+            del self.task
+
     def _end(self, result: Any, error: BaseException | None) -> None:
+        on_end = self._on_end
+        # The task holds this object as its coroutine, and what is told may hold it too: no ring is left behind.
         self._coro = None
+        del self.task, self._on_end, self._context
         self.finished, self.result, self.error = True, result, error
-        self._on_end()
+        on_end()
 
     # -- what asyncio and anyio look at when they describe a task ---------------------------------------------------
 
@@ -150,47 +170,49 @@ class Spawner:
 
     __slots__ = ("_loop", "_spares")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    _loop: asyncio.AbstractEventLoop
+
+    def __init__(self) -> None:
         self._spares: list[EagerRun] = []
 
-    def start(self, coro: Coroutine[Any, Any, Any], context: Context, on_end: Callable[[], object]) -> EagerRun:
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Work on this loop, which is running, from now on."""
+        self._loop = loop
+        self._spares = []
+
+    def start(
+        self, coro: Coroutine[Any, Any, Any], context: Context, on_end: Callable[[], object]
+    ) -> tuple[EagerRun | None, Any, BaseException | None]:
         """Run the coroutine's first step now.
 
-        What is `finished` when this returns is used again for a later start: read its outcome at once, keep nothing.
+        Answers the run, if the coroutine waits for something; else `None`, what it returned, and what it raised.
 
         Args:
             coro: a coroutine that has not begun.
             context: where its context variables live; a copy that nobody else uses.
             on_end: called when the outcome is in, if that is later than this call.
         """
-        run = self._spare()
-        run._context = context
-        caller = asyncio.current_task(self._loop)
+        loop, spares = self._loop, self._spares
+        run = spares.pop() if spares else EagerRun(loop)
+        # `cancelling()` does not tell: `uncancel` lowers it and leaves the cancellation due.
+        while run._begun or run.task._must_cancel:  # type: ignore[attr-defined]  # typeshed leaves it out
+            run = spares.pop() if spares else EagerRun(loop)
+        task = run.task
+        caller = current_task(loop)
         if caller is not None:
-            _leave_task(self._loop, caller)
-        _enter_task(self._loop, run.task)
+            _leave_task(loop, caller)
+        _enter_task(loop, task)
         try:
             run._pending = context.run(coro.send, None)
         except StopIteration as stop:
-            run.finished, run.result = True, stop.value
+            spares.append(run)
+            return None, stop.value, None
         except BaseException as error:  # noqa: BLE001 # the tool's outcome, whatever it is: kept for the engine to judge
-            run.finished, run.error = True, error
-        else:
-            run._coro, run._on_end = coro, on_end
+            spares.append(run)
+            return None, None, error
         finally:
-            _leave_task(self._loop, run.task)
+            _leave_task(loop, task)
             if caller is not None:
-                _enter_task(self._loop, caller)
-        if run.finished:
-            self._spares.append(run)
-        return run
-
-    def _spare(self) -> EagerRun:
-        while self._spares:
-            run = self._spares.pop()
-            # `cancelling()` does not tell: `uncancel` lowers it and leaves the cancellation due.
-            if not run._begun and not run.task._must_cancel:  # type: ignore[attr-defined]  # typeshed leaves it out
-                run.finished, run.result, run.error = False, None, None
-                return run
-        return EagerRun(self._loop)
+                _enter_task(loop, caller)
+        run._context, run._coro, run._on_end = context, coro, on_end
+        return run, None, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -36,8 +37,10 @@ from .spec import ToolSpec
 from .stages import Stages, publish_nothing
 from .states.invocation import INVOCATION
 from .sync import LoopThread
+from .threads import run_in_thread
 
 DEFAULT_THREADS = 32
+_CLOSED = "this engine has been closed; make another one"
 
 
 class ToolEngine:
@@ -98,17 +101,21 @@ class ToolEngine:
         self.registry.is_well = self._is_well
         for tool in tools:
             self.register(tool)
-        self._uids = (f"{prefix}{number}" for prefix in [f"inv_{secrets.token_hex(6)}_"] for number in itertools.count(1))
+        self._uid_prefix = f"inv_{secrets.token_hex(6)}_"
+        self._numbers = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._background: LoopThread | None = None
+        self._background_lock = threading.Lock()
+        self._cancel_grace = cancel_grace
         self._is_closed = False
+        self._spawner = Spawner()
         self._failing: set[ToolSpec] = set()
         workshop = Workshop(
             registry=self.registry,
             stages=self._stages,
             clock=self.clock,
             runtime_of=self._runtimes.of,
-            spawner=lambda: self._spawner,
+            spawner=self._spawner,
             logger=self._logger,
             on_late=self._report_late,
             on_abandoned=self._report_abandoned,
@@ -144,7 +151,7 @@ class ToolEngine:
         Raises:
             EngineClosedError: the engine has been closed.
         """
-        invocation = self._make(ToolCall(name, arguments, call_id, version), self._sink, deadline)
+        invocation = self._make(read_call(ToolCall(name, arguments, call_id, version)), self._sink, deadline)
         await self._driver.drive(invocation)
         assert invocation.response is not None, "every invocation ends with a response"
         return invocation.response
@@ -325,15 +332,23 @@ class ToolEngine:
         self._is_closed = True
         background = self._background
         if background is not None and background.loop is not asyncio.get_running_loop():
+            if background.loop.is_closed():
+                return []
             unfinished = await background.call(self._cancel_running(grace))
-            background.stop()
+            await run_in_thread(background.stop)
             return unfinished
         return await self._cancel_running(grace)
 
     def close(self, grace: float = 5.0) -> list[ToolInvocation]:
-        """`aclose` for code without a running loop."""
-        self._is_closed = True
-        if self._background is None:
+        """`aclose` for code without a running loop.
+
+        Raises:
+            ConfigurationError: a loop is running here, and would be blocked.
+        """
+        _refuse_in_loop("aclose()")
+        with self._background_lock:
+            self._is_closed = True
+        if self._background is None or self._background.loop.is_closed():
             return []
         unfinished = self._background.run(self._cancel_running(grace))
         self._background.stop()
@@ -359,19 +374,18 @@ class ToolEngine:
             timer.cancel()
         for invocation in unfinished:
             if not invocation.is_final:
-                self._logger.warning("invocation did not end", tool=invocation.tool_name, uid=invocation.uid)
+                self._report_unended(invocation)
         return unfinished
 
     # -- making --------------------------------------------------------------------------------------------------
 
     def _make(self, call: ToolCall, sink: EventSink | None, deadline: float | None) -> ToolInvocation:
         if self._is_closed:
-            raise EngineClosedError("this engine has been closed; make another one")
+            raise EngineClosedError(_CLOSED)
         loop = self._bind()
-        clock = self.clock
-        now = clock.monotonic()
-        invocation = ToolInvocation(call, next(self._uids), now, clock.wall(), clock, loop, self._stages.validate)
-        invocation.state = self.lifecycle.initial
+        uid = f"{self._uid_prefix}{next(self._numbers)}"
+        now = self.clock.monotonic()
+        invocation = ToolInvocation(call, uid, self.lifecycle.initial, now, self.clock, loop, self._stages.check_edit)
         if sink is not None:
             invocation.sink = sink
         if deadline is not None:
@@ -382,10 +396,10 @@ class ToolEngine:
 
     def _make_batch(self, calls: Iterable[Any], sink: EventSink | None, deadline: float | None) -> list[ToolInvocation]:
         read = [read_call(call) for call in calls]
-        ids = Counter(call.id for call in read)
+        ids = Counter(call.id for call in read if call.id)
         invocations = [self._make(call, sink, deadline) for call in read]
         for invocation in invocations:
-            if invocation.call.id is not None and ids[invocation.call.id] > 1:
+            if ids[invocation.call.id] > 1:
                 invocation.refuse(error_response(duplicate_id_error()))
         return invocations
 
@@ -397,19 +411,22 @@ class ToolEngine:
                 raise ConfigurationError(
                     "this engine is running calls in another event loop; use it from that loop, or make one engine a loop"
                 )
+            for left in self.running:  # by a loop that was closed without cancelling its tasks
+                self._report_unended(left)
+            self._driver.running.clear()
             self._loop = loop
-            self._spawner = Spawner(loop)
+            self._spawner.bind(loop)
             self._runtimes.renew_slots()
         return loop
 
     def _thread(self) -> LoopThread:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        _refuse_in_loop("execute_tool_call()")
+        with self._background_lock:
+            if self._is_closed:
+                raise EngineClosedError(_CLOSED)
             if self._background is None:
-                self._background = LoopThread()
+                self._background = LoopThread(self._cancel_grace)
             return self._background
-        raise ConfigurationError("an event loop is running here and would be blocked; await execute_tool_call() instead")
 
     def _published(self) -> EventSink:
         """The `publish` stage as a sink: what it raises is logged and changes nothing."""
@@ -418,10 +435,15 @@ class ToolEngine:
         def sink(event: Event) -> None:
             try:
                 publish(event)
-            except (Exception, asyncio.CancelledError) as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 # whatever it is, it is the stage's own affair
                 logger.error("publish failed", event_type=event.type, exception_type=type(error).__name__)
 
         return sink
+
+    def _report_unended(self, invocation: ToolInvocation) -> None:
+        self._logger.warning("invocation did not end", tool=invocation.tool_name, uid=invocation.uid)
 
     def _report_late(self, attempt: Attempt, error: BaseException | None) -> None:
         self._runtimes.abandoned.discard(attempt)
@@ -434,6 +456,14 @@ class ToolEngine:
         tool = attempt.invocation.tool_name
         self._logger.warning("tool was left to itself", tool=tool, uid=attempt.invocation.uid, attempt=attempt.number)
         self._alerts.send(AlertKind.TOOL_ABANDONED, tool=tool, reason="ignores_cancellation")
+
+
+def _refuse_in_loop(instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigurationError(f"an event loop is running here and would be blocked; await {instead} instead")
 
 
 def _set(future: asyncio.Future[None]) -> None:

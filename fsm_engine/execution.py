@@ -13,15 +13,16 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import partial
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-from anyio import CapacityLimiter, to_process, to_thread
+from anyio import CapacityLimiter, to_process
 
 from .attempt import MAX_CHUNKS_KEPT, Attempt
 from .context import ToolContext
 from .response import ToolResponse
 from .spec import ToolSpec
+from .threads import run_in_thread
 
 
 def call_function(spec: ToolSpec, arguments: Mapping[str, Any], attempt: Attempt) -> Coroutine[Any, Any, Any]:
@@ -31,11 +32,14 @@ def call_function(spec: ToolSpec, arguments: Mapping[str, Any], attempt: Attempt
         arguments: bound to the types that the function declares, by parameter name.
     """
     signature = spec.signature
+    if spec.is_plain_coroutine:  # most tools are, and what follows would cost as much as calling one
+        made = spec.func(**arguments)
+        return made if made.__class__ is CoroutineType else _awaited(made)
     if signature.context_parameter is not None:
         arguments = {**arguments, signature.context_parameter: ToolContext(attempt)}
     if signature.kind == "async":
         made = spec.func(**arguments)
-        return made if inspect.iscoroutine(made) else _awaited(made)
+        return made if made.__class__ is CoroutineType else _awaited(made)
     if signature.kind == "async_generator":
         return _drain_async(spec.func(**arguments), attempt)
     call = partial(spec.func, **arguments)
@@ -81,7 +85,7 @@ async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
 
     attempt.thread_running = True
     try:
-        result = await to_thread.run_sync(job, abandon_on_cancel=True, limiter=_unlimited())
+        result = await run_in_thread(job)
     finally:
         with suppress(IndexError):  # the thread has it, and says itself when it ends
             ticket.pop()

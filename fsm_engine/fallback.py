@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from anyio import to_thread
 from cachetools import TTLCache
 
 from .calls import fingerprint
@@ -16,6 +15,7 @@ from .clock import Clock
 from .errors import ConfigurationError
 from .policies import check_count, check_seconds
 from .response import ToolResponse
+from .threads import run_in_thread
 
 _UNSET: Any = object()
 
@@ -128,7 +128,7 @@ def run_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
     async def call() -> Any:
         if inspect.iscoroutinefunction(function):
             return await function(**arguments)
-        result = await to_thread.run_sync(lambda: function(**arguments), abandon_on_cancel=True)
+        result = await run_in_thread(lambda: function(**arguments))
         return await result if inspect.isawaitable(result) else result
 
     return call()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .attempt import Attempt
@@ -87,7 +88,7 @@ class ToolInvocation:
 
     is_cancel_requested: bool = False
     cancel_reason: str = ""
-    interruptions: int = 0
+    interruption: asyncio.CancelledError | None = None
     decision: Decision | None = None
     slots: tuple[Slots, ...] = ()
     permit: Permit | None = None
@@ -102,16 +103,16 @@ class ToolInvocation:
         self,
         call: ToolCall,
         uid: str,
+        state: str,
         started_at: float,
-        wall: float,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
-        check_edit: Callable[[ToolSpec, Mapping[str, Any]], dict[str, Any]],
+        check_edit: Callable[[ToolCall, ToolSpec], dict[str, Any]],
     ) -> None:
         self.call = call
         self.uid = uid
+        self.state = state
         self.started_at = started_at
-        self.started_wall = wall
         self.clock = clock
         self.loop = loop
         self.attempts: list[Attempt] = []
@@ -127,7 +128,7 @@ class ToolInvocation:
     def id(self) -> str:
         """The model's id of the call, or one that is made of time and arguments. Not unique over turns: see `uid`."""
         if self._id is None:
-            self._id = self.call.id or made_id(self.call, self.started_wall, self.uid)
+            self._id = self.call.id or made_id(self.call, self.clock.wall(), self.uid)
         return self._id
 
     @property
@@ -186,13 +187,23 @@ class ToolInvocation:
 
     def cancel(self, reason: str = "") -> bool:
         """Ask the invocation to end as `CANCELLED`; `False`: it has ended, its result is in, or it was asked before."""
-        attempt = self.attempt
-        result_is_in = self.state == "EXECUTING" and attempt is not None and attempt.run is not None and attempt.run.finished
-        if self.is_final or self.is_cancel_requested or result_is_in:
+        if self.is_final or self.is_cancel_requested:
             return False
         self.is_cancel_requested, self.cancel_reason = True, reason
+        if self._is_result_in:
+            return False
         self.wake_from_any_thread()
         return True
+
+    @property
+    def _is_result_in(self) -> bool:
+        """The attempt has an outcome, and nothing follows it; with a cancellation asked for, no other attempt does."""
+        attempt = self.attempt
+        if self.state != ToolState.EXECUTING or attempt is None:
+            return False
+        if not attempt.is_over:
+            return attempt.run is not None and attempt.run.finished
+        return self.error is None or not (self.is_retry_allowed or self.has_fallback_for_failure)
 
     def approve(self, arguments: Mapping[str, Any] | None = None) -> bool:
         """Agree to the call; `False`: it does not wait for a decision (any more).
@@ -207,7 +218,7 @@ class ToolInvocation:
             return False
         assert self.spec is not None, "only a call whose tool is known waits for approval"
         if arguments is not None:
-            self.arguments = self._check_edit(self.spec, arguments)
+            self.arguments = self._check_edit(self.call._replace(arguments=arguments), self.spec)
         self._approved_key = self.approval_key()
         return self._decide(Decision(True))
 
@@ -285,7 +296,7 @@ class ToolInvocation:
     def wake(self) -> None:
         """End the present `pause`, if there is one."""
         waiter = self._waiter
-        if waiter is not None and not waiter.done():
+        if waiter is not None and not waiter.done() and not self.loop.is_closed():
             waiter.set_result(None)
 
     async def pause(self, until: float | None) -> None:
@@ -298,8 +309,8 @@ class ToolInvocation:
         timer = None if until is None else self.clock.call_at(until, self.wake)
         try:
             await waiter
-        except asyncio.CancelledError:
-            self.interruptions += 1
+        except asyncio.CancelledError as error:
+            self.interruption = error
             self.is_cancel_requested = True
         finally:
             self._waiter = None
@@ -332,7 +343,8 @@ class ToolInvocation:
         if self.loop is asyncio._get_running_loop():
             self.wake()
         else:
-            self.loop.call_soon_threadsafe(self.wake)
+            with suppress(RuntimeError):  # its loop was closed under it; nobody is left to be woken
+                self.loop.call_soon_threadsafe(self.wake)
 
 
 def _release_all(slots: tuple[Slots, ...]) -> None:

@@ -148,18 +148,21 @@ class CompiledEvent(Event):
         """Take the first of these rows whose conditions hold; answers whether there was one."""
         # Even an empty loop costs as much as a callback does; most of these are empty.
         if self._prepare:
-            _call_all(self._prepare, event)
+            for callback in self._prepare:
+                callback(event)
         for transition, prepare, conditions, leave, dest, dest_name, arrive in rows:
             event.transition = transition
             if prepare:
-                _call_all(prepare, event)
+                for callback in prepare:
+                    callback(event)
             for condition, target in conditions:
                 # Compared, not tested for truth: that is how transitions reads an answer.
                 if condition(event) != target:
                     break
             else:
                 if leave:
-                    _call_all(leave, event)
+                    for callback in leave:
+                        callback(event)
                 if dest is not None:
                     event.model.state = dest_name
                     event.state = dest
@@ -168,11 +171,6 @@ class CompiledEvent(Event):
                 event.result = True
                 return True
         return False
-
-
-def _call_all(callbacks: _Callbacks, event: Firing) -> None:
-    for callback in callbacks:
-        callback(event)
 
 
 def _resolve(callback: Any) -> Callable[[Any], Any]:
@@ -206,6 +204,18 @@ class LifecycleMachine(Machine):
     event_cls = CompiledEvent
     transition_cls = RowTransition
 
+    fire: Callable[[Any, str], None]
+    """Move a model: guards pick the row, exit hooks run, the state is set, enter hooks run.
+
+    Args:
+        model: any object with a `state` attribute.
+        trigger: what happened.
+
+    Raises:
+        TransitionRefusedError: no row takes this trigger in this state, or no guard passed; nothing has changed.
+        ReentrantTransitionError: a hook or guard fired for the model that is being moved.
+    """
+
     def __init__(self, lifecycle: Lifecycle, hooks: Mapping[str, Hook] | None = None) -> None:
         self.lifecycle = lifecycle
         hooks = hooks or {}
@@ -232,46 +242,46 @@ class LifecycleMachine(Machine):
             condition = None if row.guard is None else lifecycle.guards[row.guard]
             self.add_transition(row.trigger, row.source, row.dest, conditions=condition, row=row)
         events = cast("Mapping[str, CompiledEvent]", self.events)  # made by `event_cls`
-        self._by_trigger = {name: (event, event.compile()) for name, event in events.items()}
-        self._moving: set[int] = set()
-
-    def fire(self, model: Any, trigger: str) -> None:
-        """Move a model: guards pick the row, exit hooks run, the state is set, enter hooks run.
-
-        Args:
-            model: any object with a `state` attribute.
-            trigger: what happened.
-
-        Raises:
-            TransitionRefusedError: no row takes this trigger in this state, or no guard passed; nothing has changed.
-            ReentrantTransitionError: a hook or guard fired for the model that is being moved.
-        """
-        moving, key = self._moving, id(model)
-        if key in moving:
-            raise ReentrantTransitionError(
-                f"{trigger!r} was fired from a hook or guard while {self.lifecycle.name} moves; "
-                "hooks may ask (invocation.cancel(), say), only the driver fires"
-            )
-        state = model.state
-        try:
-            event, by_source = self._by_trigger[trigger]
-            source, rows = by_source[state]
-        except KeyError:
-            raise TransitionRefusedError(state, trigger, allowed=self.triggers_from(state)) from None
-        moving.add(key)
-        try:
-            moved = event.take(Firing(source, event, self, model), rows)
-        finally:
-            moving.discard(key)
-        if not moved:
-            raise TransitionRefusedError(state, trigger, guards=self._guards_of(state, trigger))
+        self.fire = _make_fire(self, {name: (event, event.compile()) for name, event in events.items()})
 
     def triggers_from(self, state: str) -> tuple[str, ...]:
         """The triggers that a state has a row for, in the order of the table."""
         return tuple(dict.fromkeys(row.trigger for row in self.lifecycle.rows_from(state)))
 
-    def _guards_of(self, state: str, trigger: str) -> tuple[str, ...]:
+    def guards_of(self, state: str, trigger: str) -> tuple[str, ...]:
+        """The guards of the rows that a state has for a trigger, in the order in which they are asked."""
         return tuple(row.guard for row in self.lifecycle.rows_from(state, trigger) if row.guard)
+
+
+def _make_fire(
+    machine: LifecycleMachine, by_trigger: Mapping[str, tuple[CompiledEvent, _Compiled]]
+) -> Callable[[Any, str], None]:
+    # A function of its own, not a method: `Machine` has a `__getattr__`, which makes Python look every attribute of a
+    # machine up the long way.
+    moving: set[int] = set()
+
+    def fire(model: Any, trigger: str) -> None:
+        key = id(model)
+        if key in moving:
+            raise ReentrantTransitionError(
+                f"{trigger!r} was fired from a hook or guard while {machine.lifecycle.name} moves; "
+                "hooks may ask (invocation.cancel(), say), only the driver fires"
+            )
+        state = model.state
+        try:
+            event, by_source = by_trigger[trigger]
+            source, rows = by_source[state]
+        except KeyError:
+            raise TransitionRefusedError(state, trigger, allowed=machine.triggers_from(state)) from None
+        moving.add(key)
+        try:
+            moved = event.take(Firing(source, event, machine, model), rows)
+        finally:
+            moving.discard(key)
+        if not moved:
+            raise TransitionRefusedError(state, trigger, guards=machine.guards_of(state, trigger))
+
+    return fire
 
 
 def _check_hooks(lifecycle: Lifecycle, hooks: Mapping[str, Hook]) -> None:

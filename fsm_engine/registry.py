@@ -89,9 +89,11 @@ class ToolRegistry:
         is not well gives its share back to the stable version.
         """
         name = call.name
+        if call.version is not None:
+            return self.get(name, call.version)
         stable = self._stable.get(name)
-        if call.version is not None or name not in self._canaries:
-            return stable if call.version is None else self.get(name, call.version)
+        if not self._canaries or name not in self._canaries:
+            return stable
         place = int(fingerprint(name, call.id or call.arguments)[:8], 16) / 0x1_0000_0000 * 100
         for canary in self._canaries[name]:
             place -= canary.canary or 0.0

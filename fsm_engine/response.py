@@ -12,10 +12,10 @@ from typing import Any, Final
 from ._error_info import ErrorInfo
 from ._issue import Issue
 from ._model_text import LOSSY
-from ._tool_response import Facts, ToolResponse, ToolStatus, build, completed, fill, text_of
+from ._tool_response import Facts, ToolResponse, ToolStatus, build, complete_later, completed, fill, text_of
 from .jsonable import NOT_PLAIN, copy_plain, json_text, to_jsonable
 
-__all__ = ["ErrorInfo", "Facts", "Issue", "ToolResponse", "ToolStatus", "completed", "standardise"]
+__all__ = ["ErrorInfo", "Facts", "Issue", "ToolResponse", "ToolStatus", "complete_later", "standardise"]
 
 _DONE: Final = "Done. The tool returned nothing."
 _SUCCESS: Final = ToolStatus.SUCCESS

@@ -202,13 +202,17 @@ class Explainer:
                 sentence = f"is required; give {describe(fields.get(name, True), self._targets)}"
                 yield self._issue(failure, "missing_required", sentence, path=self._where(failure, name))
 
-    def _fields(self, schema: Any, depth: int = 3) -> dict[str, Any]:
+    def _fields(self, schema: Any) -> dict[str, Any]:
         """The fields that a schema and its branches know of."""
         fields: dict[str, Any] = {}
-        for part in always_applied(schema, self._targets):
-            fields.update(part.get("properties", {}))
-            for branch in (*part.get("anyOf", ()), *part.get("oneOf", ())) if depth else ():
-                fields.update(self._fields(branch, depth - 1))
+        seen: set[int] = set()
+        waiting = [schema]
+        while waiting:
+            for part in always_applied(waiting.pop(0), self._targets):
+                if id(part) not in seen:
+                    seen.add(id(part))
+                    fields.update(part.get("properties", {}))
+                    waiting += [*part.get("anyOf", ()), *part.get("oneOf", ())]
         return fields
 
     def _unknown(self, failure: Failure, _value: Any) -> Iterator[Issue]:

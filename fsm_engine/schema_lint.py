@@ -82,11 +82,11 @@ class _FieldLint:
         seen: set[int] = set()
         waiting = [schema]
         while waiting:
-            for part in always_applied(waiting.pop(), self._facts.targets):
-                if id(part) not in seen:
-                    seen.add(id(part))
-                    found.update(names_of(part))
-                    waiting.extend(_branches(part))
+            part = waiting.pop()
+            if isinstance(part, dict) and id(part) not in seen:
+                seen.add(id(part))
+                found.update(names_of(part))
+                waiting += [self._facts.targets.get(id(part)), *part.get("allOf", ()), *_branches(part)]
         return frozenset(found)
 
     def _check(self, part: Mapping[str, Any], names: frozenset[str], needed: frozenset[str]) -> None:

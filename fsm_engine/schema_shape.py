@@ -14,7 +14,6 @@ __all__ = [
     "Path",
     "Shape",
     "Targets",
-    "admitted_types",
     "always_applied",
     "build_shape",
     "fill_defaults",
@@ -117,14 +116,19 @@ def always_applied(schema: Any, targets: Targets) -> list[Mapping[str, Any]]:
     return list(found.values())
 
 
-def admitted_types(schema: Any, targets: Targets, above: frozenset[int] = frozenset()) -> frozenset[str]:
-    """The JSON types that a schema admits, as far as its words about types go; "integer" counts as "number"."""
+def _admitted_types(schema: Any, targets: Targets, known: dict[int, frozenset[str]]) -> frozenset[str]:
+    """The JSON types that a schema admits, as far as its words about types go; "integer" counts as "number".
+
+    `known` keeps what was found out, since references may lead to one schema in very many ways. In a circle of
+    references the schema that is being looked at counts as one that admits everything.
+    """
     if schema is False:
         return frozenset()
-    if not isinstance(schema, dict) or id(schema) in above:
+    if not isinstance(schema, dict):
         return _ALL_TYPES
-    above |= {id(schema)}
-    types = _ALL_TYPES
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = types = _ALL_TYPES
     if "type" in schema:
         types &= _without_integer([schema["type"]] if isinstance(schema["type"], str) else schema["type"])
     if "enum" in schema:
@@ -132,10 +136,11 @@ def admitted_types(schema: Any, targets: Targets, above: frozenset[int] = frozen
     if "const" in schema:
         types &= _without_integer([json_type(schema["const"])])
     for part in (*schema.get("allOf", ()), targets.get(id(schema), True)):
-        types &= admitted_types(part, targets, above)
+        types &= _admitted_types(part, targets, known)
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
-            types &= frozenset().union(*(admitted_types(branch, targets, above) for branch in schema[keyword]))
+            types &= frozenset().union(*(_admitted_types(branch, targets, known) for branch in schema[keyword]))
+    known[id(schema)] = types
     return types
 
 
@@ -153,27 +158,34 @@ class _Builder:
     def __init__(self, targets: Targets, fits: Fits) -> None:
         self._targets = targets
         self._fits = fits
+        self._known: dict[int, frozenset[str]] = {}
         self.made: dict[frozenset[int], Shape] = {}
 
     def shape(self, schemas: Sequence[Any]) -> Shape:
         key = frozenset(map(id, schemas))
         if key not in self.made:
-            types = _ALL_TYPES.intersection(*(admitted_types(schema, self._targets) for schema in schemas))
+            types = _ALL_TYPES.intersection(*map(self._types, schemas))
             made = self.made[key] = Shape(types)  # known before its children are made: they may refer to it
             self._add_fields(made, [part for schema in schemas for part in self._parts(schema, "object")])
             self._add_items(made, [part for schema in schemas for part in self._parts(schema, "array")])
         return self.made[key]
 
-    def _parts(self, schema: Any, kind: str, above: frozenset[int] = frozenset()) -> list[Mapping[str, Any]]:
+    def _types(self, schema: Any) -> frozenset[str]:
+        return _admitted_types(schema, self._targets, self._known)
+
+    def _parts(self, schema: Any, kind: str) -> list[Mapping[str, Any]]:
         """What holds for every value of the type `kind`; a branch does if it alone admits that type."""
-        parts = [part for part in always_applied(schema, self._targets) if id(part) not in above]
-        above |= set(map(id, parts))
-        for part in tuple(parts):
-            for keyword in ("anyOf", "oneOf"):
-                fitting = [branch for branch in part.get(keyword, ()) if kind in admitted_types(branch, self._targets)]
-                if len(fitting) == 1:
-                    parts += self._parts(fitting[0], kind, above)
-        return parts
+        found: dict[int, Mapping[str, Any]] = {}
+        waiting = [schema]
+        while waiting:
+            for part in always_applied(waiting.pop(0), self._targets):
+                if id(part) in found:
+                    continue
+                found[id(part)] = part
+                for keyword in ("anyOf", "oneOf"):
+                    fitting = [branch for branch in part.get(keyword, ()) if kind in self._types(branch)]
+                    waiting += fitting if len(fitting) == 1 else []
+        return list(found.values())
 
     def _add_fields(self, made: Shape, parts: Sequence[Mapping[str, Any]]) -> None:
         fields: dict[str, list[Any]] = {}

@@ -44,6 +44,8 @@ _LOCAL_TIMES: Final[Mapping[str, re.Pattern[str]]] = {
 _NAME_LIMIT: Final = 40
 _LIST_LIMIT: Final = 30
 _TEXT_LIMIT: Final = 200
+_DEPTH: Final = 4
+_INNER_BRANCHES: Final = 8
 
 
 def shown_name(name: str, known: Collection[str]) -> str | None:
@@ -94,7 +96,7 @@ def lacks_offset(name: str, value: object) -> bool:
     return pattern is not None and isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def describe(schema: Any, targets: Targets, depth: int = 4) -> str:
+def describe(schema: Any, targets: Targets, depth: int = _DEPTH) -> str:
     """What a schema admits, in a few words.
 
     Example:
@@ -109,6 +111,8 @@ def describe(schema: Any, targets: Targets, depth: int = 4) -> str:
     if id(schema) in targets:
         return describe(targets[id(schema)], targets, depth - 1)
     if branches := schema.get("anyOf", schema.get("oneOf")):
+        if depth < _DEPTH and len(branches) > _INNER_BRANCHES:
+            return "one of many alternatives"
         texts = [describe(branch, targets, depth - 1) for branch in branches]
     elif "type" in schema:
         types = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]

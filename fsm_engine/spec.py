@@ -121,6 +121,7 @@ class ToolSpec:
     retry_policy: RetryPolicy = field(init=False, repr=False)
     bind: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(init=False, repr=False)
     hides: frozenset[str] = field(init=False, repr=False)
+    is_plain_coroutine: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -129,7 +130,7 @@ class ToolSpec:
         for setting in ("max_concurrency", "max_queue", "max_result_chars"):
             check_count(f"tool {self.name!r}: {setting}", getattr(self, setting))
         self._check_combinations()
-        signature = inspect_function(self.func, context_type=ToolContext)
+        signature = inspect_function(self.func, context_type=ToolContext, schema_given=self.parameters_schema is not None)
         parameters = signature.parameters_schema if self.parameters_schema is None else self.parameters_schema
         derived = {
             "signature": signature,
@@ -144,6 +145,7 @@ class ToolSpec:
             "bind": signature.bind if signature.needs_binding else None,
             "description": self.description or signature.description,
             "sensitive": frozenset(self.sensitive),
+            "is_plain_coroutine": signature.kind == "async" and signature.context_parameter is None,
             "hides": frozenset(self.sensitive) | {key for key in _property_names(parameters) if is_secret_key(key)},
         }
         for name, value in derived.items():

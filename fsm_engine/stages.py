@@ -17,6 +17,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pydantic_core import from_json
+
 from .attempt import Attempt
 from .calls import ToolCall, printable_name
 from .errors import ToolError, ToolErrorCode
@@ -102,7 +104,7 @@ def _parse_text(text: str, spec: ToolSpec) -> Parsed:
         )
     value = _decode(text, spec)
     if value.__class__ is dict:
-        if text.count("{") + text.count("[") > MAX_ARGUMENT_DEPTH:
+        if len(text) > MAX_ARGUMENT_DEPTH and text.count("{") + text.count("[") > MAX_ARGUMENT_DEPTH:
             _check_depth(value, MAX_ARGUMENT_DEPTH)
         return Parsed(value)
     if value is None:
@@ -115,23 +117,17 @@ def _parse_text(text: str, spec: ToolSpec) -> Parsed:
     raise _not_an_object(spec)
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
-
-
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-
-
 def _decode(text: str, spec: ToolSpec) -> Any:
     try:
-        return _decoder.decode(text)
-    except (ValueError, RecursionError) as error:
+        return from_json(text, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
         if not text or text.isspace():
             return None
-        place = f" at character {error.pos}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+        if "recursion limit" in str(error):
+            raise _too_deep() from None
         raise ToolError(
             ToolErrorCode.INVALID_FORMAT,
-            f"The arguments are not JSON{place}. Nothing was run. Send one complete JSON object that fits this schema: "
+            f"The arguments are not JSON: {error}. Nothing was run. Send one complete JSON object that fits this schema: "
             f"{_schema_hint(spec)}",
             reason="args_not_json",
         ) from None
@@ -150,13 +146,17 @@ def _schema_hint(spec: ToolSpec) -> str:
     return text if len(text) <= 2_000 else f"an object with {', '.join(spec.parameters.get('properties', {}))}"
 
 
+def _too_deep() -> ToolError:
+    return ToolError(
+        ToolErrorCode.INVALID_PARAM,
+        f"The arguments are nested more than {MAX_ARGUMENT_DEPTH} levels deep. Send a flatter value.",
+        reason="too_deep",
+    )
+
+
 def _check_depth(value: Any, left: int) -> None:
     if left == 0:
-        raise ToolError(
-            ToolErrorCode.INVALID_PARAM,
-            f"The arguments are nested more than {MAX_ARGUMENT_DEPTH} levels deep. Send a flatter value.",
-            reason="too_deep",
-        )
+        raise _too_deep()
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple):
@@ -176,7 +176,11 @@ def validate_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str
     """
     schema = spec.schema
     checked: dict[str, Any] = arguments  # type: ignore[assignment]  # parse makes a dict; only reading is done here
-    if not _is_valid(schema, checked):
+    try:
+        is_valid = schema.is_valid(checked)
+    except Exception:
+        is_valid = False  # the validator cannot read what is no JSON, an object of Python in a dictionary, say
+    if not is_valid:
         repaired, places = schema.decode_embedded(checked)
         if places:
             _check_depth(repaired, MAX_ARGUMENT_DEPTH)
@@ -206,12 +210,23 @@ def bind_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> Mapping[str, An
     Raises:
         ToolError: `INVALID_PARAM`; a value fits the schema but not the type.
     """
+    for value in arguments.values():
+        if value.__class__ is dict or value.__class__ is list:
+            # The function may change what it is given: neither the record nor the caller's own object.
+            arguments = _own_containers(arguments)
+            break
     if spec.bind is None:
         return arguments
     try:
         return spec.bind(arguments)
     except BindError as error:
         raise invalid_arguments(spec, error.issues) from None
+
+
+def _own_containers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _own_containers(inner) for key, inner in value.items()}
+    return [_own_containers(inner) for inner in value] if isinstance(value, list) else value
 
 
 def invalid_arguments(spec: ToolSpec, issues: tuple[Issue, ...]) -> ToolError:
@@ -273,3 +288,13 @@ class Stages:
     execute: Callable[[ToolSpec, Mapping[str, Any], Attempt], Coroutine[Any, Any, Any]] = call_function
     standardise: Callable[[Any, ToolSpec], ToolResponse] = standardise_result
     publish: Callable[[Event], None] = publish_nothing
+
+    def check_edit(self, call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
+        """The arguments that a person has written in place of the model's, checked as those are.
+
+        Raises:
+            ToolError: they are not valid.
+        """
+        checked = self.validate(spec, self.parse(call, spec).arguments)
+        self.bind(spec, checked)
+        return checked

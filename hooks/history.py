@@ -1,27 +1,39 @@
-"""Every transition is kept, and the last one adds what the engine knows of the call to its response."""
+"""Every transition is kept, the last one completes the response, and then those who watch are told."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import ToolErrorCode
 from ..invocation import ToolInvocation
 from ..machine import Firing
-from ..response import ToolResponse, completed
+from ..response import ToolResponse, complete_later
+from .logging import log_transition, level_check
+from .publishing import publish_transition
 
 
-def record_transitions(final_states: frozenset[str]) -> Callable[[Firing], None]:
-    """The hook `record`: first of all, so that every other hook sees an up-to-date history and a complete response."""
+def record_transitions(final_states: frozenset[str], initial: str, logger: Any) -> Callable[[Firing], None]:
+    """The hook `record`: history first, so that all who are told see it; then the event stream; then the log.
+
+    One hook for the three, since each of them is asked at every transition and most transitions are watched by nobody.
+    """
+    is_enabled = level_check(logger)
 
     def record(event: Firing) -> None:
         invocation: ToolInvocation = event.model
-        now = invocation.clock.monotonic()
         row = event.transition.row
+        now = invocation.clock.monotonic()
         invocation.moves.append((row, now))
-        if row.dest in final_states:
+        is_final = row.dest in final_states
+        if is_final:
             invocation.ended_at = now
             _complete(invocation, now)
+        if invocation.sink is not None:
+            publish_transition(invocation, row, row.source == initial)
+        if is_final or is_enabled(logging.DEBUG):
+            log_transition(logger, is_enabled, invocation, row)
 
     return record
 
@@ -34,19 +46,38 @@ def _complete(invocation: ToolInvocation, now: float) -> None:
             f"{invocation.tool_name} ended as {invocation.state} without a response.",
             reason="no_response",
         )
-    stats: dict[str, Any] = {
-        "time_ms": round((now - invocation.started_at) * 1000, 3),
-        "attempts": len(invocation.attempts),
-    }
-    if invocation.queue_seconds:
-        stats["queue_ms"] = round(invocation.queue_seconds * 1000, 3)
-    arguments = invocation.arguments
-    spec = invocation.spec
-    context: dict[str, Any] = {
-        "tool": invocation.tool_name,
-        "arguments": arguments if arguments is None or spec is None else spec.shown(arguments),
-        "call_id": invocation.id,
-    }
-    if invocation.notes:
-        context["notes"] = list(invocation.notes)
-    invocation.response = completed(response, stats, context)
+    call, spec = invocation.call, invocation.spec
+    call_id = call.id or invocation.id
+    # Most responses are read for their text alone, so the rest is put together by whoever asks for it.
+    invocation.response = complete_later(
+        response,
+        _facts,
+        (
+            now - invocation.started_at,
+            len(invocation.attempts),
+            invocation.queue_seconds,
+            call.name,
+            call_id,
+            invocation.arguments if spec is None or invocation.arguments is None else spec.shown(invocation.arguments),
+            invocation.notes,
+        ),
+    )
+
+
+def _facts(
+    seconds: float,
+    attempts: int,
+    queue_seconds: float,
+    tool: str,
+    call_id: str,
+    arguments: Any,
+    notes: tuple[str, ...],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The stats and the context of a response."""
+    stats: dict[str, Any] = {"time_ms": round(seconds * 1000, 3), "attempts": attempts}
+    if queue_seconds:
+        stats["queue_ms"] = round(queue_seconds * 1000, 3)
+    context: dict[str, Any] = {"tool": tool, "arguments": arguments, "call_id": call_id}
+    if notes:
+        context["notes"] = list(notes)
+    return stats, context

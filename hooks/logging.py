@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from ..attempt import Attempt
 from ..invocation import ToolInvocation
-from ..machine import Firing
+from ..lifecycle import Row
 
 
 def engine_logger() -> Any:
@@ -23,33 +24,60 @@ def engine_logger() -> Any:
     library should: warnings are seen, the rest only by who asks for it.
     """
     if structlog.is_configured():
-        return structlog.get_logger("fsm_engine").bind()
-    return structlog.wrap_logger(
-        logging.getLogger("fsm_engine"),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.stdlib.add_log_level,
-            structlog.processors.KeyValueRenderer(key_order=["event"]),
-        ],
-    ).bind()
+        return EngineLogger(structlog.get_logger("fsm_engine").bind())
+    return EngineLogger(
+        structlog.wrap_logger(
+            logging.getLogger("fsm_engine"),
+            wrapper_class=structlog.stdlib.BoundLogger,
+            processors=[
+                structlog.stdlib.filter_by_level,
+                structlog.stdlib.add_log_level,
+                structlog.processors.KeyValueRenderer(key_order=["event"]),
+            ],
+        ).bind()
+    )
 
 
-def log_transitions(logger: Any) -> Callable[[Firing], None]:
-    """The hook `log`."""
-    is_enabled = _level_check(logger)
+class EngineLogger:
+    """A structlog logger that watches and can break nothing: a line that cannot be written is lost."""
 
-    def log(event: Firing) -> None:
-        if is_enabled(logging.DEBUG):
-            _log_transition(logger, event)
-        invocation: ToolInvocation = event.model
-        if invocation.ended_at is not None:
-            _log_end(logger, is_enabled, invocation)
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
 
-    return log
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logger, name)
+
+    def debug(self, event: str, **facts: Any) -> None:
+        """Write a line of this level."""
+        with suppress(Exception):
+            self._logger.debug(event, **facts)
+
+    def info(self, event: str, **facts: Any) -> None:
+        """Write a line of this level."""
+        with suppress(Exception):
+            self._logger.info(event, **facts)
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Write a line of this level."""
+        with suppress(Exception):
+            self._logger.warning(event, **facts)
+
+    def error(self, event: str, **facts: Any) -> None:
+        """Write a line of this level."""
+        with suppress(Exception):
+            self._logger.error(event, **facts)
 
 
-def _level_check(logger: Any) -> Callable[[int], bool]:
+def log_transition(logger: Any, is_enabled: Callable[[int], bool], invocation: ToolInvocation, row: Row) -> None:
+    """A line for the transition, if anybody wants it, and one for the end of the invocation."""
+    if is_enabled(logging.DEBUG):
+        _log_move(logger, invocation, row)
+    if invocation.ended_at is not None:
+        _log_end(logger, is_enabled, invocation)
+
+
+def level_check(logger: Any) -> Callable[[int], bool]:
+    """The function that says whether a logger writes lines of a level."""
     # structlog's own filtering loggers and those that wrap the standard library spell it differently; others may not
     # know levels at all and get every line.
     for name in ("is_enabled_for", "isEnabledFor"):
@@ -59,9 +87,7 @@ def _level_check(logger: Any) -> Callable[[int], bool]:
     return lambda level: True
 
 
-def _log_transition(logger: Any, event: Firing) -> None:
-    invocation: ToolInvocation = event.model
-    row = event.row
+def _log_move(logger: Any, invocation: ToolInvocation, row: Row) -> None:
     logger.debug(
         "transition",
         tool=invocation.tool_name,

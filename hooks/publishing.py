@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..events import ToolCallEvent, ToolErrorEvent, ToolExecutionEvent, ToolFallbackEvent, ToolResultEvent
 from ..invocation import ToolInvocation
-from ..machine import Firing
+from ..lifecycle import Row
 from ..states.invocation import ToolState
 
 
-def publish_transitions(initial: str) -> Callable[[Firing], None]:
-    """The hook `publish`: `tool_call` on leaving the initial state, then one event for each state that is entered.
+def publish_transition(invocation: ToolInvocation, row: Row, is_first: bool) -> None:
+    """`tool_call` on leaving the initial state, then one event for the state that is entered.
 
-    The final one is a `tool_result` or a `tool_error`; nothing of the call comes after it.
+    The last one is a `tool_result` or a `tool_error`; nothing of the call comes after it.
     """
-
-    def publish(event: Firing) -> None:
-        invocation: ToolInvocation = event.model
-        sink = invocation.sink
-        if sink is None:
-            return
-        call_id, uid, now = invocation.id, invocation.uid, invocation.clock.wall()
-        row = event.transition.row
-        spec = invocation.spec
-        if row.source == initial:
-            arguments = invocation.arguments or {}
-            shown = arguments if spec is None else spec.shown(arguments)
-            sink(ToolCallEvent(0, now, call_id, uid, invocation.tool_name, shown))
-        if invocation.ended_at is None:
-            _publish_state(invocation, row.dest, now)
-            return
-        response = invocation.response
-        assert response is not None, "the hook `record` stands before this one and completes the response"
-        if response.error_info is None:
-            sink(ToolResultEvent(0, now, call_id, uid, response))
-        else:
-            sink(ToolErrorEvent(0, now, call_id, uid, invocation.tool_name, response))
-
-    return publish
+    sink, spec = invocation.sink, invocation.spec
+    assert sink is not None, "the caller has looked"
+    call_id, uid, now = invocation.id, invocation.uid, invocation.clock.wall()
+    if is_first:
+        arguments = invocation.arguments or {}
+        shown = arguments if spec is None else spec.shown(arguments)
+        sink(ToolCallEvent(0, now, call_id, uid, invocation.tool_name, shown))
+    if invocation.ended_at is None:
+        _publish_state(invocation, row.dest, now)
+        return
+    response = invocation.response
+    assert response is not None, "the response is completed before anybody is told of it"
+    if response.error_info is None:
+        sink(ToolResultEvent(0, now, call_id, uid, response))
+    else:
+        sink(ToolErrorEvent(0, now, call_id, uid, invocation.tool_name, response))
 
 
 def _publish_state(invocation: ToolInvocation, state: str, now: float) -> None:

@@ -29,7 +29,9 @@ def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:
                 invocation.is_approval_missing = bool(wanted) and not invocation.is_approval_given
         except ToolError as error:
             invocation.refuse(error_response(error))
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 # whatever it is, the invocation ends with a clear error
             # A rule that raises is its author's mistake: the model can do nothing about it.
             logger.error("validation is broken", tool=spec.name, uid=invocation.uid, detail=classify(error).detail)
             invocation.refuse(broken_tool_response(spec.name, "a check of its arguments", error))

@@ -174,5 +174,5 @@ INVOCATION = Lifecycle(
         "may_retry": may_retry,
         "fallback_on_failure": fallback_on_failure,
     },
-    on_transition=("record", "publish", "log"),
+    on_transition=("record",),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
-from collections.abc import Coroutine, Generator, Iterator
+import weakref
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from types import coroutine
@@ -19,17 +20,36 @@ from hypothesis import strategies as st
 from fsm_engine.eager import EagerRun, Spawner
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
+HELD: ContextVar[list[object]] = ContextVar("HELD")
 
 
 class Nursery:
-    """A spawner on the running loop, and how often each of its runs has ended later."""
+    """A spawner on the running loop, and which of its runs have ended later."""
 
     def __init__(self) -> None:
-        self.spawner = Spawner(asyncio.get_running_loop())
+        self.spawner = Spawner()
+        self.spawner.bind(asyncio.get_running_loop())
         self.ended: list[str] = []
 
-    def start(self, coro: Coroutine[Any, Any, Any], name: str = "it") -> EagerRun:
+    def begin(
+        self, coro: Coroutine[Any, Any, Any], name: str = "it"
+    ) -> tuple[EagerRun | None, Any, BaseException | None]:
         return self.spawner.start(coro, copy_context(), lambda: self.ended.append(name))
+
+    def start(self, coro: Coroutine[Any, Any, Any], name: str = "it") -> EagerRun:
+        """Begin what will wait."""
+        run, result, error = self.begin(coro, name)
+        assert run is not None
+        assert (run.finished, result, error) == (False, None, None)
+        return run
+
+    async def outcome(self, coro: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+        """Begin anything, and see what comes of it now or later."""
+        run, result, error = self.begin(coro)
+        if run is None:
+            return result, error
+        await finished(run)
+        return run.result, run.error
 
 
 async def turns(count: int = 1) -> None:
@@ -82,10 +102,12 @@ async def test_outcome_of_a_coroutine_that_returns(suspensions: int) -> None:
         return "done"
 
     nursery = Nursery()
-    run = nursery.start(tool())
-    assert run.finished is (suspensions == 0)
-    await finished(run)
-    assert (run.result, run.error) == ("done", None)
+    run, result, error = nursery.begin(tool())
+    assert (run is None) == (suspensions == 0)
+    if run is not None:
+        await finished(run)
+        result, error = run.result, run.error
+    assert (result, error) == ("done", None)
     assert nursery.ended == (["it"] if suspensions else [])
 
 
@@ -94,7 +116,7 @@ async def test_what_answers_without_waiting_costs_no_turn_of_the_loop() -> None:
     turned: list[int] = []
     asyncio.get_running_loop().call_soon(turned.append, 1)
     nursery = Nursery()
-    assert [nursery.start(answer(number)).result for number in range(5)] == list(range(5))
+    assert [nursery.begin(answer(number)) for number in range(5)] == [(None, number, None) for number in range(5)]
     assert (turned, nursery.ended) == ([], [])
     assert len(asyncio.all_tasks()) == 2  # this test's, and one that all five had
 
@@ -126,11 +148,12 @@ async def test_the_current_task_is_the_runs_own_from_the_first_step_on() -> None
 
     caller = asyncio.current_task()
     run = Nursery().start(tool())
+    task = run.task
     assert asyncio.current_task() is caller
     await finished(run)
     assert asyncio.current_task() is caller
-    assert seen == [run.task, run.task]
-    assert run.task is not caller
+    assert seen == [task, task]
+    assert task is not caller
 
 
 @pytest.mark.parametrize("error", [None, ValueError, SystemExit])
@@ -140,8 +163,9 @@ async def test_the_caller_is_current_again_however_the_first_step_ends(error: ty
             raise error
 
     caller = asyncio.current_task()
-    Nursery().start(tool())
+    run, _, raised = Nursery().begin(tool())
     assert asyncio.current_task() is caller
+    assert (run, type(raised)) == (None, error or type(None))
 
 
 async def test_a_callback_of_the_loop_can_start_a_run_though_it_is_no_task() -> None:
@@ -151,13 +175,13 @@ async def test_a_callback_of_the_loop_can_start_a_run_though_it_is_no_task() -> 
         seen.append(asyncio.current_task())
 
     def callback() -> None:
-        run = nursery.start(tool())
-        seen.extend([run.task, asyncio.current_task()])
+        seen.append(nursery.begin(tool())[0])
+        seen.append(asyncio.current_task())
 
     asyncio.get_running_loop().call_soon(callback)
     await turns()
-    assert seen[0] is seen[1]
-    assert seen[2] is None
+    assert isinstance(seen[0], asyncio.Task)
+    assert seen[1:] == [None, None]
 
 
 async def test_time_limit_entered_before_the_first_suspension_ends_that_run_alone() -> None:
@@ -226,9 +250,11 @@ async def test_anyio_scopes_entered_before_the_first_suspension_work() -> None:
         return seen
 
     with nothing_left_behind():
-        run = await finished(Nursery().start(tool()))
+        run = Nursery().start(tool())
+        task = run.task
+        await finished(run)
         assert (run.error, run.result) == (None, [True, True])
-        assert run.task.cancelling() == 0
+        assert task.cancelling() == 0
 
 
 async def test_an_anyio_scope_can_be_cancelled_from_outside_before_the_tasks_first_step() -> None:
@@ -303,13 +329,14 @@ async def test_cancelling_a_run_that_waits_is_its_outcome(waited: int) -> None:
     nursery, awaited = Nursery(), gate()
     with nothing_left_behind():
         run = nursery.start(wait(awaited))
+        task = run.task
         await turns(waited)
         run.cancel()
         await finished(run)
         assert isinstance(run.error, asyncio.CancelledError)
         assert (nursery.ended, awaited.cancelled()) == (["it"], True)
         await turns()
-        assert (run.task.done(), run.task.cancelled()) == (True, False)
+        assert (task.done(), task.cancelled()) == (True, False)
 
 
 @BEFORE_AND_AFTER
@@ -394,6 +421,7 @@ async def test_a_coroutine_that_swallows_the_cancellation_goes_on(waited: int) -
     with nothing_left_behind():
         nursery = Nursery()
         run = nursery.start(tool())
+        task = run.task
         await turns(waited)
         run.cancel()
         await turns(3)
@@ -401,19 +429,16 @@ async def test_a_coroutine_that_swallows_the_cancellation_goes_on(waited: int) -
         run.cancel()
         await finished(run)
         assert (run.result, run.error, nursery.ended) == ("went on", None, ["it"])
-        assert run.task.cancelling() == 2
+        assert task.cancelling() == 2
 
 
 async def test_cancelling_what_has_finished_is_nothing() -> None:
-    """A spare is not spoilt, and the outcome stays."""
-    nursery = Nursery()
-    run = nursery.start(answer())
+    run = Nursery().start(turns())
+    task = run.task
+    await finished(run)
     run.cancel()
-    assert run.task.cancelling() == 0
-    later = await finished(nursery.start(turns()))
-    later.cancel()
     await turns()
-    assert (later.error, later.task.cancelled()) == (None, False)
+    assert (run.error, task.cancelled()) == (None, False)
 
 
 # -- outcomes -------------------------------------------------------------------------------------------------------
@@ -446,11 +471,10 @@ async def test_whatever_a_coroutine_raises_is_an_outcome_and_no_more(error: Base
 
     with nothing_left_behind():
         nursery = Nursery()
-        run = await finished(nursery.start(tool()))
-        assert (run.error, run.result) == (error, None)
+        assert await nursery.outcome(tool()) == (None, error)
         assert nursery.ended == (["it"] if suspensions else [])
         await turns()
-        assert run.task.done()
+        assert asyncio.all_tasks() == {this_task()}
 
 
 @pytest.mark.parametrize("suspensions", [0, 1])
@@ -459,8 +483,8 @@ async def test_a_stop_iteration_that_a_coroutine_raises_is_no_result(suspensions
         await turns(suspensions)
         raise StopIteration(7)
 
-    run = await finished(Nursery().start(tool()))
-    assert (type(run.error), run.result) == (RuntimeError, None)
+    result, error = await Nursery().outcome(tool())
+    assert (result, type(error)) == (None, RuntimeError)
 
 
 @coroutine
@@ -486,6 +510,55 @@ async def test_a_coroutine_that_yields_nonsense_can_be_cancelled_before_its_task
     assert isinstance(run.error, asyncio.CancelledError)
 
 
+async def test_an_outcome_is_taken_once() -> None:
+    async def fail() -> None:
+        await turns()
+        raise ValueError("wrong")
+
+    nursery = Nursery()
+    run = await finished(nursery.start(wait(asyncio.ensure_future(answer()))))
+    assert run.take() == (7, None)
+    run = await finished(nursery.start(fail()))
+    result, error = run.take()
+    assert (result, type(error)) == (None, ValueError)
+    assert (run.take(), run.finished) == ((None, None), True)
+
+
+async def test_what_has_ended_is_freed_without_the_garbage_collector() -> None:
+    """Though the task knows its run, and a context variable too: thousands of calls a second leave no rings behind."""
+    nursery, held = Nursery(), list[object]()
+    HELD.set(held)
+    gc.disable()
+    try:
+        run = nursery.start(turns(2))
+        HELD.set([])
+        held.append(run)
+        freed: list[Callable[[], object]] = [weakref.ref(run.task), weakref.ref(run)]
+        del held
+        await finished(run)
+        del run
+        await turns()
+        assert [ref() for ref in freed] == [None, None]
+    finally:
+        gc.enable()
+
+
+async def test_a_spare_is_freed_without_the_garbage_collector() -> None:
+    tasks: list[Callable[[], object]] = []
+
+    async def tool() -> None:
+        tasks.append(weakref.ref(this_task()))
+
+    nursery = Nursery()
+    gc.disable()
+    try:
+        nursery.begin(tool())
+        await turns()
+        assert tasks[0]() is None
+    finally:
+        gc.enable()
+
+
 async def test_somebody_else_can_be_told_of_the_end() -> None:
     nursery, told = Nursery(), []
     run = nursery.start(turns(2))
@@ -502,19 +575,23 @@ async def test_nothing_is_left_of_any_run_after_one_more_turn() -> None:
     with nothing_left_behind():
         nursery = Nursery()
         for _ in range(3):
-            nursery.start(answer())
+            nursery.begin(answer())
         waiting = nursery.start(turns())
-        nursery.start(answer())
+        nursery.begin(answer())
         await finished(waiting)
         await turns()
         assert asyncio.all_tasks() == before
 
 
+async def own_task() -> asyncio.Task[Any]:
+    return this_task()
+
+
 async def test_a_spare_is_used_in_its_own_turn_only() -> None:
     """Its task has ended after that."""
     nursery = Nursery()
-    first = nursery.start(answer()).task
-    assert nursery.start(answer()).task is first
+    _, first, _ = nursery.begin(own_task())
+    assert nursery.begin(own_task()) == (None, first, None)
     await turns()
     assert first.done()
     later = nursery.start(wait(awaited := gate()))
@@ -523,20 +600,14 @@ async def test_a_spare_is_used_in_its_own_turn_only() -> None:
     assert (await finished(later)).result == "later"
 
 
-async def test_an_outcome_does_not_show_in_the_next_run_of_the_same_task() -> None:
-    async def fail() -> None:
-        raise ValueError
-
+async def test_a_run_may_wait_in_the_task_of_one_that_did_not() -> None:
     nursery = Nursery()
-    first = nursery.start(answer())
-    second = nursery.start(fail())
-    assert second is first
-    assert (second.result, type(second.error)) == (None, ValueError)
-    third = nursery.start(wait(awaited := gate()))
-    assert (third.finished, third.result, third.error) == (False, None, None)
+    _, task, _ = nursery.begin(own_task(), "first")
+    run = nursery.start(wait(awaited := gate()), "second")
+    assert run.task is task
     awaited.set_result(3)
-    await finished(third)
-    assert (third.result, third.error, nursery.ended) == (3, None, ["it"])
+    await finished(run)
+    assert (run.result, run.error, nursery.ended) == (3, None, ["second"])
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["cancelled", "cancelled and taken back"])
@@ -548,21 +619,51 @@ async def test_a_coroutine_that_cancels_its_own_task_does_not_cancel_the_next(ag
         return 7
 
     nursery = Nursery()
-    assert nursery.start(tool()).result == 7
+    assert nursery.begin(tool()) == (None, 7, None)
     run = await finished(nursery.start(turns(), "next"))
     assert (run.error, nursery.ended) == (None, ["next"])
 
 
-async def test_a_spare_whose_task_somebody_cancelled_is_not_used() -> None:
+@pytest.mark.parametrize("waited", [0, 1])
+async def test_a_spare_whose_task_somebody_cancelled_is_not_used(waited: int) -> None:
     """Whoever cancels every task of the loop, at its end or in panic, does not hit the calls that follow."""
     nursery = Nursery()
-    nursery.start(answer())
-    for task in asyncio.all_tasks() - {this_task()}:
-        task.cancel()
+    _, task, _ = nursery.begin(own_task())
+    task.cancel()
+    await turns(waited)
     with nothing_left_behind():
         run = await finished(nursery.start(turns()))
         assert run.error is None
         await turns()
+        assert task.cancelled()
+
+
+@BEFORE_AND_AFTER
+async def test_a_spare_that_is_closed_ends_quietly(waited: int) -> None:
+    with nothing_left_behind():
+        _, task, _ = Nursery().begin(own_task())
+        await turns(waited)
+        task.get_coro().close()
+        await turns(2)
+        assert (task.done(), task.cancelled(), task.exception()) == (True, False, None)
+
+
+def test_a_spawner_can_be_bound_to_one_loop_after_another() -> None:
+    """The spares of the first belong to it."""
+    spawner = Spawner()
+
+    async def use() -> Any:
+        spawner.bind(asyncio.get_running_loop())
+        _, first, _ = spawner.start(own_task(), copy_context(), bool)
+        run, _, _ = spawner.start(wait(awaited := gate()), copy_context(), bool)
+        assert run is not None
+        assert run.task is first
+        awaited.set_result(7)
+        await finished(run)
+        spawner.start(own_task(), copy_context(), bool)  # leaves a spare
+        return run.result
+
+    assert [asyncio.run(use()) for _ in range(2)] == [7, 7]
 
 
 Plan = tuple[int, bool, list[Any]]
@@ -583,9 +684,9 @@ class Nest:
 
     def launch(self, suspensions: int, fails: bool, inner: list[Plan]) -> None:
         number = next(self.numbers)
-        run = self.nursery.start(self.tool(number, suspensions, fails, inner), str(number))
-        if run.finished:
-            self.check(run, number, fails)
+        run, *outcome = self.nursery.begin(self.tool(number, suspensions, fails, inner), str(number))
+        if run is None:
+            self.check(outcome, number, fails)
         else:
             self.waiting.append((run, number, fails))
 
@@ -603,9 +704,9 @@ class Nest:
         return number
 
     @staticmethod
-    def check(run: EagerRun, number: int, fails: bool) -> None:
-        outcome = (run.finished, run.result, run.error and run.error.args)
-        assert outcome == ((True, None, (number,)) if fails else (True, number, None))
+    def check(outcome: Sequence[Any], number: int, fails: bool) -> None:
+        result, error = outcome
+        assert (result, error and error.args) == ((None, (number,)) if fails else (number, None))
 
 
 @settings(max_examples=60)
@@ -616,8 +717,9 @@ async def test_outcomes_are_never_mixed_up_however_runs_are_nested(plans: list[P
         for plan in plans:
             nest.launch(*plan)
         await turns(60)
-        for waited in nest.waiting:
-            nest.check(*waited)
+        for run, number, fails in nest.waiting:
+            assert run.finished
+            nest.check(run.take(), number, fails)
         assert sorted(nest.nursery.ended) == sorted(str(number) for _, number, _ in nest.waiting)
         assert asyncio.all_tasks() == {this_task()}
 
@@ -632,15 +734,16 @@ async def test_a_task_is_described_by_its_coroutine() -> None:
         await gate()
 
     run = Nursery().start(hanging())
+    task = run.task
     await turns()
-    assert f"running at {__file__}" in repr(run.task)
-    [frame] = run.task.get_stack()
+    assert f"running at {__file__}" in repr(task)
+    [frame] = task.get_stack()
     assert frame.f_code.co_name == "hanging"
     assert (run.cr_running, run.cr_suspended) == (False, True)
     assert run.cr_await is not None
     run.cancel()
     await finished(run)
-    assert "running at" not in repr(run.task)
+    assert "running at" not in repr(task)
     assert (run.cr_running, run.cr_suspended, run.cr_await, run.cr_frame) == (False, False, None, None)
 
 
@@ -657,7 +760,7 @@ async def test_a_run_is_running_while_it_is_stepped() -> None:
 
 
 async def test_a_run_is_not_awaited() -> None:
-    run = Nursery().start(answer())
+    run = await finished(Nursery().start(turns()))
     with pytest.raises(TypeError, match="stepped by its task"):
         await run
 
@@ -675,13 +778,14 @@ async def test_closing_unwinds_the_coroutine_and_its_task_ends_by_itself(waited:
     nursery, awaited = Nursery(), gate()
     with nothing_left_behind():
         run = nursery.start(tool())
+        task = run.task
         await turns(waited)
         run.close()
         assert (unwound, run.finished, type(run.error), nursery.ended) == (["unwound"], True, GeneratorExit, ["it"])
         assert not awaited.cancelled()
         awaited.set_result(None)
         await turns(2)
-        assert run.task.done()
+        assert (task.done(), task.exception()) == (True, None)
         run.close()
         assert nursery.ended == ["it"]
 

@@ -86,6 +86,32 @@ def test_withdrawing_again_is_nothing(times: int) -> None:
     assert (slots.waiting, slots.held) == (0, 1)
 
 
+def test_a_slot_that_nobody_waits_for_is_told_of_when_it_is_free_again() -> None:
+    seen: list[tuple[int, bool]] = []
+    slots = Slots(1, on_idle=lambda: seen.append((slots.held, slots.try_acquire())))
+    slots.try_acquire()
+    request = slots.request(silent)
+    slots.release()
+    assert seen == []  # it was handed on
+    slots.withdraw(request)
+    assert seen == [(0, True)]
+
+
+def test_all_who_wait_can_be_woken_without_a_slot_even_if_they_leave_at_that() -> None:
+    slots = Slots(1)
+    slots.try_acquire()
+    woken: list[int] = []
+
+    def leave(number: int) -> None:
+        woken.append(number)
+        slots.withdraw(requests[number])
+
+    requests = [slots.request(lambda number=number: leave(number)) for number in range(3)]
+    slots.wake_all()
+    assert (woken, slots.waiting, slots.held) == ([0, 1, 2], 0, 1)
+    assert not any(request.granted for request in requests)
+
+
 STEPS = st.lists(st.tuples(st.sampled_from(["ask", "release", "withdraw"]), st.integers(0, 100)), max_size=60)
 
 

@@ -179,6 +179,19 @@ def test_a_schema_of_results_may_have_any_root() -> None:
     assert compiled({"type": "array"}, any_root=True).is_valid([])
 
 
+def test_references_that_lead_to_one_place_in_very_many_ways_take_no_longer() -> None:
+    steps: dict[str, Any] = {"d50": {"type": "object"}}
+    for number in range(50):
+        step = {"$ref": f"#/$defs/d{number + 1}"}
+        steps[f"d{number}"] = {
+            "allOf": [step, step],
+            "anyOf": [step, {"type": "null"}],
+            "oneOf": [{"type": "null"}, step],
+        }
+    schema = compiled(parameters({"a": {"$ref": "#/$defs/d0"}}, **{"$defs": steps}), lint=True)
+    assert schema.may_embed
+
+
 def test_the_schema_is_a_copy() -> None:
     source = parameters({"a": {"type": "string"}})
     schema = compiled(source)
@@ -424,6 +437,7 @@ FALLBACK: dict[str, tuple[dict[str, Any], Any, str]] = {
     "false items": ({"a": {"prefixItems": [{}], "items": False}}, {"a": [1, 2]}, "is not allowed here; leave it out"),
     "unevaluated items": ({"a": {"prefixItems": [{}], "unevaluatedItems": False}}, {"a": [1, 2]}, "has items that are not"),
     "unevaluated field": ({"a": {"allOf": [{"properties": {"b": {}}}], "unevaluatedProperties": False}}, {"a": {"c": 1}}, "allowed is b"),
+    "unevaluated field of one of two": ({"a": {"anyOf": [{"$ref": "#/properties/b"}] * 2, "unevaluatedProperties": False}, "b": {"properties": {"x": {}}}}, {"a": {"c": 1}}, "allowed is x"),
     "behind a $dynamicRef": ({"a": {"$dynamicRef": "#n"}, "b": {"$dynamicAnchor": "n", "minLength": 2}}, {"a": "x"}, "rule 'minLength'"),
     "type behind a $dynamicRef": ({"a": {"$dynamicRef": "#n"}, "b": {"$dynamicAnchor": "n", "type": "null"}}, {"a": "x"}, "not string"),
     "required behind a $dynamicRef": ({"a": {"$dynamicRef": "#n"}, "b": {"$dynamicAnchor": "n", "properties": {"c": {}}, "required": ["c"]}}, {"a": {}}, "rule 'required'"),
@@ -748,6 +762,7 @@ def test_nulls_are_dropped_where_a_field_may_be_missing_but_not_null(value: Any,
         ({"type": ["string", "null"], "format": "date"}, "string in the format date (such as 2024-05-20) or null"),
         ({"type": "string", "format": "odd"}, "string in the format odd"),
         ({"oneOf": [{"const": "a"}, {"const": "a"}, {"enum": [1, 2]}]}, '"a" or 1 or 2'),
+        ({"anyOf": [{"anyOf": [{"const": n} for n in range(9)]}, {"type": "null"}]}, "one of many alternatives or null"),
         ({"const": "x" * 300}, f'"{"x" * 199}…'),
         ({"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {}}}}},
          "array of array of array of array of any value"),

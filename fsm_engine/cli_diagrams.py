@@ -1,0 +1,127 @@
+"""The commands `diagram`, `table` and `check`: lifecycles on the command line.
+
+`add_commands(app)` gives them to a typer application.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from .diagram import BUILT_IN, FORMATS, Diagram, check_all, invocation_diagram, lifecycle_diagram, render_all
+from .errors import ConfigurationError
+from .lifecycle import Lifecycle
+from .soundness import check_lifecycle
+from .states.invocation import INVOCATION
+
+_Target = Annotated[
+    str, typer.Argument(metavar="LIFECYCLE", help=f"{', '.join(BUILT_IN)}, or module:name of a Lifecycle of yours.")
+]
+_Folder = Annotated[Path, typer.Option(help="The folder of --all and --check.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add `diagram`, `table` and `check` to an application."""
+    app.command()(diagram)
+    app.command()(table)
+    app.command()(check)
+
+
+def diagram(
+    lifecycle: _Target = INVOCATION.name,
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file, not to the screen.")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; else by the file's name, else mermaid.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Draw the way of one invocation: a file made of trace_of().")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Render the built-in lifecycles into the folder.")] = False,
+    check_: Annotated[bool, typer.Option("--check", help="Say which files of the folder are not current.")] = False,
+    folder: _Folder = Path("diagrams"),
+) -> None:
+    """Draw a lifecycle, or the way that one invocation took through it."""
+    try:
+        if all_:
+            for file in render_all(folder):
+                typer.echo(file)
+        elif check_:
+            _say_what_is_stale(folder)
+        else:
+            found = _find(lifecycle)
+            drawn = lifecycle_diagram(found) if trace is None else invocation_diagram(trace.read_bytes(), found)
+            _write(drawn, output, form)
+    except (ConfigurationError, OSError) as error:
+        _give_up(str(error))
+
+
+def table(lifecycle: _Target = INVOCATION.name) -> None:
+    """Write out every move of a lifecycle, in words and as a table."""
+    typer.echo(lifecycle_diagram(_find(lifecycle)).to_table(), nl=False)
+
+
+def check(
+    lifecycles: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[LIFECYCLE]...", help="As for diagram; the built-in ones if none is named."),
+    ] = None,
+    *,
+    strict: Annotated[bool, typer.Option(help="Warnings are a reason to fail, too.")] = False,
+) -> None:
+    """Check lifecycles for what never happens, never decides, or cannot end. Exit status 1: something is wrong."""
+    reports = [check_lifecycle(_find(name)) for name in lifecycles or BUILT_IN]
+    typer.echo("\n\n".join(map(str, reports)))
+    if any(report.exit_status or (strict and report.warnings) for report in reports):
+        raise typer.Exit(1)
+
+
+def _say_what_is_stale(folder: Path) -> None:
+    stale = check_all(folder)
+    for line in stale:
+        typer.echo(line)
+    if stale:
+        _give_up("run fsm-engine diagram --all and remove what belongs to no lifecycle")
+
+
+def _write(drawn: Diagram, output: Path | None, form: str | None) -> None:
+    if output is not None and form is None:
+        drawn.save(output)
+        return
+    made = drawn.render(form or "mermaid")
+    if output is not None:
+        output.write_bytes(made.encode() if isinstance(made, str) else made)
+    elif isinstance(made, str):
+        typer.echo(made, nl=False)
+    else:
+        _give_up("a PNG image is nothing for the screen; name a file with -o")
+
+
+def _find(target: str) -> Lifecycle:
+    """The lifecycle of a name or of `module:name`; modules of the current folder are found, as `python -m` finds them."""
+    if target in BUILT_IN:
+        return BUILT_IN[target]
+    module, colon, name = target.partition(":")
+    if not (module and colon and name):
+        _give_up(f"there is no lifecycle {target!r}; name one of {', '.join(BUILT_IN)}, or module:name")
+    sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except (ConfigurationError, ImportError) as error:  # an unsound lifecycle says so when its module is imported
+        _give_up(str(error))
+    finally:
+        sys.path.remove("")
+    if not isinstance(found, Lifecycle):
+        _give_up(f"{name} of the module {module} is no Lifecycle")
+    return found
+
+
+def _give_up(why: str) -> NoReturn:
+    typer.echo(why, err=True)
+    raise typer.Exit(1)

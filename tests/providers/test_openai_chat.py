@@ -1,0 +1,194 @@
+"""OpenAI's chat messages: all calls are found, all are answered, and the history can always be sent back."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsm_engine import ConfigurationError, ToolCall, ToolEngine, tool
+from fsm_engine.providers.openai_chat import calls_from_message, history_message, response_to_message
+
+
+def written(name: str = "add", arguments: Any = "{}", call_id: Any = "c1") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def message(*calls: Any, **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": None, "tool_calls": list(calls), **fields}
+
+
+def as_objects(value: Any) -> Any:
+    if isinstance(value, dict):
+        return SimpleNamespace(**{name: as_objects(each) for name, each in value.items()})
+    return [as_objects(each) for each in value] if isinstance(value, list) else value
+
+
+THREE = message(written("a", '{"x": 1}', "1"), written("b", "", "2"), written("c", "not json", ""))
+
+
+@pytest.mark.parametrize("given_message", [THREE, as_objects(THREE)], ids=["dictionary", "object"])
+def test_every_call_is_found_in_order(given_message: Any) -> None:
+    assert calls_from_message(given_message) == [
+        ToolCall("a", '{"x": 1}', "1"),
+        ToolCall("b", "", "2"),
+        ToolCall("c", "not json", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given_message", "calls"),
+    [
+        ({"function_call": {"name": "add", "arguments": "{}"}}, [ToolCall("add", "{}")]),
+        (message(written(), function_call={"name": "add", "arguments": "{}"}), [ToolCall("add", "{}", "c1")]),
+        (message(function_call={"name": "add", "arguments": "{}"}), [ToolCall("add", "{}")]),
+        (
+            message({"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}),
+            [ToolCall("sql", {"input": "SELECT 1"}, "c1")],
+        ),
+        (message({"id": "c1", "name": "add", "arguments": {"a": 1}}), [ToolCall("add", {"a": 1}, "c1")]),
+        (message(None, "odd"), [ToolCall(""), ToolCall("")]),
+        (message(), []),
+        ({"role": "assistant", "content": "done", "tool_calls": None, "function_call": None}, []),
+        (None, []),
+    ],
+    ids=["legacy", "both forms", "empty new form", "custom tool", "flat", "no calls at all", "none", "nulls", "nothing"],
+)
+def test_forms_of_a_call(given_message: Any, calls: list[ToolCall]) -> None:
+    assert calls_from_message(given_message) == calls
+
+
+async def test_response_answers_the_call_with_what_the_model_reads() -> None:
+    async with ToolEngine([tool(max_result_chars=200)(long_text)]) as engine:
+        good, bad = await engine.execute_tool_calls(calls_from_message(message(written("long_text"), written("x", "{}", ""))))
+    answer, refusal = response_to_message(good), response_to_message(bad)
+    assert (answer["role"], answer["tool_call_id"]) == ("tool", "c1")
+    assert len(str(answer["content"])) < 400, "the tool's own limit holds"
+    assert refusal["tool_call_id"] == bad.id
+    assert str(refusal["content"]).startswith("Error NOT_FOUND")
+
+
+def long_text() -> str:
+    return "word " * 1_000
+
+
+async def test_a_call_under_way_has_no_answer_yet() -> None:
+    async with ToolEngine([tool(needs_approval=True)(long_text)]) as engine:
+        invocation = engine.start({"name": "long_text"})
+        with pytest.raises(ConfigurationError, match="await it first"):
+            response_to_message(invocation)
+
+
+CHANGED = None
+HISTORY = [
+    ('{"a": 1}', '{"a": 1}'),
+    ('{"ä": "你好"}', '{"ä": "你好"}'),
+    ("", "{}"),
+    (None, "{}"),
+    ("  \n", "{}"),
+    ({"a": 1}, '{"a":1}'),
+    ('"{\\"a\\": 1}"', '{"a": 1}'),
+    ('{"a": 1', CHANGED),
+    ('{"a": NaN}', CHANGED),
+    ("[1]", CHANGED),
+    ("null", CHANGED),
+    ('"text"', CHANGED),
+    ("[" * 100_000, CHANGED),
+    (["a"], CHANGED),
+    (7, CHANGED),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sent"), HISTORY)
+def test_history_holds_json_objects_only(arguments: Any, sent: str | None) -> None:
+    made, raw = history_message(message(written(arguments=arguments)))
+    calls: Any = made["tool_calls"]
+    assert calls == [written(arguments="{}" if sent is CHANGED else sent)]
+    assert raw == ({0: ToolCall("add", arguments, "c1")} if sent is CHANGED else {})
+
+
+def test_half_a_character_does_not_reach_the_history() -> None:
+    made, _ = history_message(message(written(arguments='{"a": "\ud835"}'), content="\ud835"))
+    json.dumps(made, ensure_ascii=False).encode()
+    assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == {"a": "\ufffd"}  # type: ignore[index, call-overload]  # JSON
+
+
+def test_a_name_that_no_provider_takes_is_replaced_and_kept_aside() -> None:
+    made, raw = history_message(message(written('fetch" />'), written(""), written("n" * 65)))
+    assert [call["function"]["name"] for call in made["tool_calls"]] == ["fetch____", "unnamed", "n" * 64]  # type: ignore[union-attr, index, call-overload]  # JSON
+    assert [raw[place].name for place in range(3)] == ['fetch" />', "", "n" * 65]
+
+
+async def test_a_call_without_an_id_gets_the_one_that_it_is_answered_by() -> None:
+    given_message = {"role": "assistant", "content": "", "function_call": {"name": "nothing", "arguments": "{}"}}
+    async with ToolEngine() as engine:
+        invocations = await engine.execute_tool_calls(calls_from_message(given_message))
+    made, _ = history_message(given_message, invocations)
+    assert made["tool_calls"][0]["id"] == response_to_message(invocations[0])["tool_call_id"]  # type: ignore[index, call-overload]  # JSON
+    assert "function_call" not in made
+    assert history_message(given_message).message["tool_calls"][0]["id"] == "call_0"  # type: ignore[index, call-overload]  # JSON
+
+
+def test_custom_calls_keep_their_form() -> None:
+    call = {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}
+    assert history_message(message(call)) == ({"role": "assistant", "content": None, "tool_calls": [call]}, {})
+    call["custom"] = {"name": "sql", "input": None}
+    made, raw = history_message(message(call))
+    assert made["tool_calls"] == [{"id": "c1", "type": "custom", "custom": {"name": "sql", "input": ""}}]
+    assert 0 in raw
+
+
+class Model:
+    """Like an object of the SDK."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__ = fields
+
+    def model_dump(self, *, exclude_none: bool) -> dict[str, Any]:
+        assert exclude_none
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+class Hostile:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class HostileDump:
+    content = "said"
+
+    def model_dump(self, **settings: Any) -> dict[str, Any]:
+        raise RuntimeError("no")
+
+
+def test_other_fields_stay() -> None:
+    fields = {"content": "I look it up.", "refusal": None, "name": "bot"}
+    assert history_message({"role": "assistant", **fields}).message == {
+        "role": "assistant",
+        "content": "I look it up.",
+        "name": "bot",
+    }
+    made, _ = history_message(Model(role="assistant", **fields, tool_calls=[written()]))
+    assert made == {"role": "assistant", "content": "I look it up.", "name": "bot", "tool_calls": [written()]}
+
+
+@pytest.mark.parametrize("odd", [None, 3, "text", [], Hostile(), HostileDump(), SimpleNamespace(content="said")], ids=range(7))
+def test_history_of_anything_is_a_message(odd: Any) -> None:
+    made, raw = history_message(odd)
+    assert made["role"] == "assistant"
+    assert made["content"] in {"", "said"}
+    assert raw == {}
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_history_never_raises_and_is_strict_json(anything: Any) -> None:
+    for odd in (anything, message(anything), message(written(anything, anything, anything)), message(content=anything)):
+        made, _ = history_message(odd)
+        text = json.dumps(made, allow_nan=False, ensure_ascii=False)
+        text.encode()
+        for call in made.get("tool_calls", []):  # type: ignore[union-attr]  # JSON
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)  # type: ignore[index, call-overload, arg-type]  # JSON
