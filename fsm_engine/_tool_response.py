@@ -394,6 +394,6 @@ class _Draft(_Late):
         self.reason = reason
 
 
-_put_late: Final = _Late._late.__set__  # type: ignore[attr-defined]  # a slot's descriptor, made by Python
-_drop_stats: Final = ToolResponse.stats.__delete__  # type: ignore[attr-defined]  # likewise
-_drop_context: Final = ToolResponse.context.__delete__  # type: ignore[attr-defined]  # likewise
+_put_late: Final = vars(_Late)["_late"].__set__
+_drop_stats: Final = vars(ToolResponse)["stats"].__delete__
+_drop_context: Final = vars(ToolResponse)["context"].__delete__

@@ -14,7 +14,6 @@ from typing import Any
 
 from .admission import Admission
 from .attempt import Attempt
-from .breaker import Permit
 from .clock import Clock
 from .eager import EagerRun, Spawner
 from .errors import Effect, ToolError, ToolErrorCode
@@ -138,8 +137,8 @@ class Activities:
         attempts.append(attempt)
         try:
             coroutine = self._stages.execute(spec, invocation.bound, attempt)
-        except Exception as error:
-            return self._judge(invocation, attempt, None, error)
+        except Exception as raised:
+            return self._judge(invocation, attempt, None, raised)
         run, result, error = shop.spawner.start(coroutine, copy_context(), invocation.wake)
         if run is None:
             return self._judge(invocation, attempt, result, error)
@@ -185,42 +184,40 @@ class Activities:
         attempt.let_go()
 
     def _judge(self, invocation: ToolInvocation, attempt: Attempt, result: Any, error: BaseException | None) -> str:
-        if error is None:
-            try:
-                spec = invocation.spec
-                assert spec is not None, _NO_TOOL
-                response = self._stages.standardise(result, spec)
-            except Exception as raised:
-                response = error_response(raised)
-        elif isinstance(error, KeyboardInterrupt):
+        spec = invocation.spec
+        assert spec is not None, _NO_TOOL
+        return self._judge_response(invocation, attempt, self._response_of(spec, result, error))
+
+    def _response_of(self, spec: ToolSpec, result: Any, error: BaseException | None = None) -> ToolResponse:
+        """What a function has come to; a `KeyboardInterrupt` passes."""
+        if isinstance(error, KeyboardInterrupt):
             raise error
-        else:
-            response = error_response(error, wall=self._clock.wall())
-        return self._judge_response(invocation, attempt, response)
+        if error is not None:
+            return error_response(error, wall=self._clock.wall())
+        try:
+            return self._stages.standardise(result, spec)
+        except Exception as raised:
+            return error_response(raised)
 
     def _judge_response(self, invocation: ToolInvocation, attempt: Attempt, response: ToolResponse) -> str:
         """Settle the attempt and say whether it succeeded; the guards of `fail` read what is decided here."""
+        invocation.response = response
         info = response.error_info
         now = self._clock.monotonic()
         attempt.finish(now, None if info is None else info.code)
-        runtime = _runtime_of(invocation)
-        spec = runtime.spec
-        seconds = now - attempt.started_at
+        runtime = invocation.runtime
+        assert runtime is not None, _NO_TOOL
         if runtime.is_limited:
-            runtime.took(seconds)
-        permit, invocation.permit = invocation.permit, None
+            runtime.took(now - attempt.started_at)
+        if invocation.permit is not None:
+            _settle(invocation, info, now - attempt.started_at)
         if info is None:
-            if permit is not None:
-                permit.success(seconds)
-            invocation.response = response
             if runtime.last_good is not None and response.status is ToolStatus.SUCCESS:
                 runtime.last_good.remember(invocation.arguments or {}, response)
             return "succeed"
-        if permit is not None:
-            _settle(permit, spec, info, seconds)
+        spec = runtime.spec
         if info.effect is None and info.transient:
-            response = response.with_effect(Effect.NONE if spec.read_only else Effect.UNKNOWN)
-        invocation.response = response
+            invocation.response = response.with_effect(Effect.NONE if spec.read_only else Effect.UNKNOWN)
         invocation.is_retry_allowed = self._is_retry_allowed(invocation, attempt, now)
         policy = spec.fallback_policy
         is_wanted = policy is not None and policy.on_failure and not invocation.is_cancel_requested
@@ -271,30 +268,31 @@ class Activities:
         spec = _spec_of(invocation)
         policy, first = spec.fallback_policy, invocation.response
         assert policy is not None, "the guards have seen that there is one"
-        reason, age = invocation.fallback_reason, None
+        age: float | None = None
+        found: ToolResponse | None
         if policy.kind == "value":
-            response = self._stages.standardise(policy.value, spec)
+            found = self._response_of(spec, policy.value)
         elif policy.kind == "last_good":
             kept = _runtime_of(invocation).last_good
             remembered = None if kept is None else kept.recall(invocation.arguments or {})
             if remembered is None:
                 return "fail"
-            response, age = remembered.response, self._clock.monotonic() - remembered.at
+            found, age = remembered.response, self._clock.monotonic() - remembered.at
         else:
             found = await self._run_fallback(invocation, policy)
             if invocation.is_cancel_requested and found is None:
                 return self.cancelled(invocation, invocation.effect_so_far)
-            if found is None or found.error_info is not None:
-                self._shop.logger.warning(
-                    "fallback failed",
-                    tool=spec.name,
-                    uid=invocation.uid,
-                    code=None if found is None or found.error_info is None else found.error_info.code,
-                    detail=None if found is None or found.error_info is None else found.error_info.detail,
-                )
-                return "fail"
-            response = found
-        invocation.response = as_substitute(response, reason, age, first)
+        if found is None or found.error_info is not None:
+            info = None if found is None else found.error_info
+            self._shop.logger.warning(
+                "fallback failed",
+                tool=spec.name,
+                uid=invocation.uid,
+                code=None if info is None else info.code,
+                detail=None if info is None else info.detail,
+            )
+            return "fail"
+        invocation.response = as_substitute(found, invocation.fallback_reason, age, first)
         return "succeed"
 
     async def _run_fallback(self, invocation: ToolInvocation, policy: FallbackPolicy) -> ToolResponse | None:
@@ -314,9 +312,7 @@ class Activities:
                     return None
                 await invocation.pause(until)
             result, error = run.take()
-        if error is not None:
-            return error_response(error, wall=self._clock.wall())
-        return self._stages.standardise(result, spec)
+        return self._response_of(spec, result, error)
 
     def cancelled(self, invocation: ToolInvocation, effect: Effect) -> str:
         """Answer for an invocation that nobody wants any more."""
@@ -339,10 +335,14 @@ def _runtime_of(invocation: ToolInvocation) -> ToolRuntime:
     return runtime
 
 
-def _settle(permit: Permit, spec: ToolSpec, info: ErrorInfo, seconds: float) -> None:
+def _settle(invocation: ToolInvocation, info: ErrorInfo | None, seconds: float) -> None:
     """Tell the circuit what came of its permit; an error that says nothing of the tool's health gives it back."""
-    policy = spec.breaker
-    if policy is not None and policy.counts(info.code, by_default=info.counts):
+    permit, invocation.permit = invocation.permit, None
+    policy = _spec_of(invocation).breaker
+    assert permit is not None and policy is not None, "the caller has looked"
+    if info is None:
+        permit.success(seconds)
+    elif policy.counts(info.code, by_default=info.counts):
         permit.failure(info.code, seconds)
     else:
         permit.release()

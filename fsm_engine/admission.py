@@ -30,13 +30,13 @@ class Admission:
         """Answer `admit` when an attempt may begin, or when it is clear that none may."""
         if invocation.is_refused:
             return "admit"
-        if self._is_late(invocation):
+        if invocation.deadline is not None and self._is_late(invocation):
             return self._too_late(invocation)
         runtime = invocation.runtime
         assert runtime is not None, "a call without a tool is refused in VALIDATING"
         if runtime.is_limited:
             return self._acquire(invocation, runtime)
-        return self._take_permit(invocation, runtime)
+        return "admit" if runtime.breaker is None else self._take_permit(invocation, runtime)
 
     async def _acquire(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str:
         began = self._clock.monotonic()

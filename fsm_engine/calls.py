@@ -41,7 +41,7 @@ def read_call(call: Any) -> ToolCall:
         >>> read_call({"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}})
         ToolCall(name='add', arguments='{}', id='call_1', version=None)
     """
-    read = _reader(call)
+    read = call.get if call.__class__ is dict else _reader(call)
     named = read("function", None)
     inner = read if named is None else _reader(named)
     name, call_id, version = inner("name", None), read("id", None), read("version", None)

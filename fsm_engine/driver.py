@@ -122,9 +122,11 @@ class Driver:
                 invocation.ended_at = invocation.clock.monotonic()
 
     def _leave(self, invocation: ToolInvocation) -> None:
-        invocation.release()
+        if invocation.slots or invocation.permit is not None:
+            invocation.release()
         self.running.pop(invocation.uid, None)
-        invocation.close()
+        if invocation.is_awaited:
+            invocation.close()
 
 
 def _is_being_cancelled() -> bool:

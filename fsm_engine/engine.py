@@ -315,7 +315,7 @@ class ToolEngine:
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self._bind()
+        self._bind(asyncio.get_running_loop())
         return self
 
     async def __aexit__(
@@ -382,7 +382,9 @@ class ToolEngine:
     def _make(self, call: ToolCall, sink: EventSink | None, deadline: float | None) -> ToolInvocation:
         if self._is_closed:
             raise EngineClosedError(_CLOSED)
-        loop = self._bind()
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._bind(loop)
         uid = f"{self._uid_prefix}{next(self._numbers)}"
         now = self.clock.monotonic()
         invocation = ToolInvocation(call, uid, self.lifecycle.initial, now, self.clock, loop, self._stages.check_edit)
@@ -403,21 +405,20 @@ class ToolEngine:
                 invocation.refuse(error_response(duplicate_id_error()))
         return invocations
 
-    def _bind(self) -> asyncio.AbstractEventLoop:
-        """Work on the running loop from now on; slots and tasks of another one mean nothing here."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            if self.running and self._loop is not None and not self._loop.is_closed():
-                raise ConfigurationError(
-                    "this engine is running calls in another event loop; use it from that loop, or make one engine a loop"
-                )
-            for left in self.running:  # by a loop that was closed without cancelling its tasks
-                self._report_unended(left)
-            self._driver.running.clear()
-            self._loop = loop
-            self._spawner.bind(loop)
-            self._runtimes.renew_slots()
-        return loop
+    def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Work on this running loop from now on; slots and tasks of another one mean nothing here."""
+        if loop is self._loop:
+            return
+        if self.running and self._loop is not None and not self._loop.is_closed():
+            raise ConfigurationError(
+                "this engine is running calls in another event loop; use it from that loop, or make one engine a loop"
+            )
+        for left in self.running:  # by a loop that was closed without cancelling its tasks
+            self._report_unended(left)
+        self._driver.running.clear()
+        self._loop = loop
+        self._spawner.bind(loop)
+        self._runtimes.renew_slots()
 
     def _thread(self) -> LoopThread:
         _refuse_in_loop("execute_tool_call()")

@@ -10,16 +10,17 @@ The model *writing* a call is a `tool_call`; the tool *running* is a `tool_execu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from .response import ToolResponse
 
 
-# Not frozen: a frozen dataclass takes four times as long to make, and five are made for each call that is watched.
-@dataclass(slots=True)
-class Event:
-    """What all events share. Treat an event as a value: nobody changes one.
+# Five are made for each call that is watched; a Struct is made in a quarter of the time that a dataclass takes.
+class Event(Struct):
+    """What all events share. An event is a value: only the run that numbers it sets anything.
 
     Attributes:
         seq: the number within the run, from 1.
@@ -33,11 +34,9 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """The event as a strict-JSON object; what is `None` is left out."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {"type": self.type} | {name: value for name, value in fields.items() if value is not None}
+        return {"type": self.type} | {name: value for name, value in asdict(self).items() if value is not None}
 
 
-@dataclass(slots=True)
 class ToolEvent(Event):
     """What all events of a tool call share.
 
@@ -50,7 +49,6 @@ class ToolEvent(Event):
     uid: str
 
 
-@dataclass(slots=True)
 class ToolCallEvent(ToolEvent):
     """The model asks for a tool. Arguments that the tool marks as sensitive are masked."""
 
@@ -60,7 +58,6 @@ class ToolCallEvent(ToolEvent):
     arguments: Mapping[str, Any]
 
 
-@dataclass(slots=True)
 class ToolExecutionEvent(ToolEvent):
     """Something happens to the call while it is under way.
 
@@ -90,7 +87,6 @@ class ToolExecutionEvent(ToolEvent):
         return self.progress is None and self.message is None and self.chunk is None
 
 
-@dataclass(slots=True)
 class ToolFallbackEvent(ToolEvent):
     """Something else answers in the tool's place, for this reason (`circuit_breaker_open`, say)."""
 
@@ -100,7 +96,6 @@ class ToolFallbackEvent(ToolEvent):
     tool_name: str
 
 
-@dataclass(slots=True)
 class ToolResultEvent(ToolEvent):
     """The call has a result, whole (`success`) or with a discount (`partial`)."""
 
@@ -121,7 +116,6 @@ class ToolResultEvent(ToolEvent):
         return wire
 
 
-@dataclass(slots=True)
 class ToolErrorEvent(ToolEvent):
     """The call has failed, was denied or was cancelled."""
 
@@ -138,7 +132,6 @@ class ToolErrorEvent(ToolEvent):
         return wire
 
 
-@dataclass(slots=True)
 class GapEvent(Event):
     """The reader was too slow, and this many events (progress or chunks, nothing else) were left out."""
 

@@ -13,6 +13,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
+from operator import attrgetter
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
@@ -42,13 +44,40 @@ def call_function(spec: ToolSpec, arguments: Mapping[str, Any], attempt: Attempt
         return made if made.__class__ is CoroutineType else _awaited(made)
     if signature.kind == "async_generator":
         return _drain_async(spec.func(**arguments), attempt)
-    call = partial(spec.func, **arguments)
     if spec.executor == "thread":
-        return _in_thread(call, attempt)
+        return _in_thread(partial(spec.func, **arguments), attempt)
+    call = partial(_Shipped(spec.func), **arguments)
     if spec.executor == "process":
         return to_process.run_sync(call, cancellable=True, limiter=_unlimited())
     assert isinstance(spec.executor, Executor), "the spec has checked it"
     return _on_executor(spec.executor, call, attempt)
+
+
+class _Shipped:
+    """A function on its way into another process, where its name may stand for what `@tool` has made of it."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self.func = func
+
+    def __call__(self, **arguments: Any) -> Any:
+        return self.func(**arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        module, name = getattr(self.func, "__module__", None), getattr(self.func, "__qualname__", "")
+        if module is not None and getattr(_named(module, name), "func", None) is self.func:
+            return _shipped_by_name, (module, name)
+        return _Shipped, (self.func,)  # pickle says what is wrong with it, if anything is
+
+
+def _named(module: str, name: str) -> Any:
+    try:
+        return attrgetter(name)(import_module(module))
+    except (AttributeError, ImportError):  # a local function, say
+        return None
+
+
+def _shipped_by_name(module: str, name: str) -> _Shipped:
+    return _Shipped(_named(module, name).func)
 
 
 async def _awaited(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -268,6 +268,11 @@ class ToolInvocation:
             self._ended = self.loop.create_future()
         return asyncio.shield(self._ended)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Somebody waits for its end."""
+        return self._ended is not None
+
     def refuse(self, response: ToolResponse) -> None:
         """A gate or the admission says no; the response is what the model will read."""
         self.is_refused, self.response = True, response
@@ -318,20 +323,22 @@ class ToolInvocation:
                 timer.cancel()
 
     def release(self) -> None:
-        """Give back the permit and the slots that are held; those of a thread that goes on when it has ended.
+        """Give back the permit and the slots that are held. Twice is nothing.
 
-        Twice is nothing.
+        A thread that goes on keeps what is its tool's and its own until it ends, and nothing that other tools need.
         """
         permit, self.permit = self.permit, None
         if permit is not None:
             permit.release()
         slots, self.slots = self.slots, ()
         if slots:
-            attempt = self.attempt
-            if attempt is None or not attempt.thread_running:
+            attempt, runtime = self.attempt, self.runtime
+            if attempt is None or runtime is None or not attempt.thread_running:
                 _release_all(slots)
             else:
-                attempt.when_thread_ends(lambda: _release_all(slots))
+                kept = tuple(each for each in slots if each in runtime.own or each is runtime.threads)
+                _release_all(each for each in slots if each not in kept)
+                attempt.when_thread_ends(lambda: _release_all(kept))
 
     def close(self) -> None:
         """It has ended: whoever waits is told."""
@@ -347,6 +354,6 @@ class ToolInvocation:
                 self.loop.call_soon_threadsafe(self.wake)
 
 
-def _release_all(slots: tuple[Slots, ...]) -> None:
+def _release_all(slots: Iterable[Slots]) -> None:
     for each in slots:
         each.release()

@@ -7,7 +7,7 @@ the very same callbacks in the very same order (a differential test holds it to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -18,8 +18,6 @@ from transitions.core import Event, Transition
 from .errors import LifecycleError, ReentrantTransitionError, TransitionRefusedError
 from .lifecycle import Hook, Lifecycle, Row
 
-_Callbacks = tuple[Callable[[Any], Any], ...]
-_Conditions = tuple[tuple[Callable[[Any], Any], bool], ...]
 
 
 class Firing(EventData):
@@ -75,40 +73,11 @@ class RowTransition(Transition):
         self.row = row
 
 
-class _CompiledRow(NamedTuple):
-    """One transition with all its callbacks resolved; a tuple, since it is unpacked at every firing.
+class _Compiled(NamedTuple):
+    """What an event does in one state: `take` moves the model of a firing, or answers `False`."""
 
-    `leave` runs before the state is set, `arrive` after it.
-    """
-
-    transition: Transition
-    prepare: _Callbacks
-    conditions: _Conditions
-    leave: _Callbacks
-    dest: MachineState | None
-    dest_name: str
-    arrive: _Callbacks
-
-
-def _compile_row(machine: Machine, transition: Transition) -> _CompiledRow:
-    def resolved(*lists: list[Any]) -> _Callbacks:
-        return tuple(_resolve(callback) for callbacks in lists for callback in callbacks)
-
-    dest = machine.get_state(transition.dest) if transition.dest else None
-    on_exit = machine.get_state(transition.source).on_exit if dest else []
-    on_enter = [*dest.on_enter, *(machine.on_final if dest.final else [])] if dest else []
-    return _CompiledRow(
-        transition=transition,
-        prepare=resolved(transition.prepare),
-        conditions=tuple((_resolve(condition.func), bool(condition.target)) for condition in transition.conditions),
-        leave=resolved(machine.before_state_change, transition.before, on_exit),
-        dest=dest,
-        dest_name=dest.name if dest else "",
-        arrive=resolved(on_enter, transition.after, machine.after_state_change),
-    )
-
-
-_Compiled = dict[str, tuple[MachineState, tuple[_CompiledRow, ...]]]
+    state: MachineState
+    take: Callable[[Any], bool]
 
 
 class CompiledEvent(Event):
@@ -118,14 +87,12 @@ class CompiledEvent(Event):
     `on_exception` nor `finalize_event`: those three hide errors, and `LifecycleMachine` uses none of them.
     """
 
-    by_source: _Compiled | None = None
+    by_source: dict[str, _Compiled] | None = None
 
-    def compile(self) -> _Compiled:
+    def compile(self) -> dict[str, _Compiled]:
         """Resolve every callback; what is added to the machine later is not seen."""
-        machine = self.machine
-        self._prepare: _Callbacks = tuple(_resolve(callback) for callback in machine.prepare_event)
         self.by_source = {
-            source: (machine.get_state(source), tuple(_compile_row(machine, row) for row in rows))
+            source: _Compiled(self.machine.get_state(source), _compile_rows(self.machine, rows))
             for source, rows in self.transitions.items()
         }
         return self.by_source
@@ -139,38 +106,44 @@ class CompiledEvent(Event):
         found = (self.by_source or self.compile()).get(model.state)
         if found is None:
             return bool(super().trigger(model, *args, **kwargs))
-        event = Firing(found[0], self, self.machine, model)
+        event = Firing(found.state, self, self.machine, model)
         if args or kwargs:
             event.args, event.kwargs = args, kwargs
-        return self.take(event, found[1])
+        return found.take(event)
 
-    def take(self, event: Firing, rows: tuple[_CompiledRow, ...]) -> bool:
-        """Take the first of these rows whose conditions hold; answers whether there was one."""
-        # Even an empty loop costs as much as a callback does; most of these are empty.
-        if self._prepare:
-            for callback in self._prepare:
-                callback(event)
-        for transition, prepare, conditions, leave, dest, dest_name, arrive in rows:
-            event.transition = transition
-            if prepare:
-                for callback in prepare:
-                    callback(event)
-            for condition, target in conditions:
-                # Compared, not tested for truth: that is how transitions reads an answer.
-                if condition(event) != target:
-                    break
-            else:
-                if leave:
-                    for callback in leave:
-                        callback(event)
-                if dest is not None:
-                    event.model.state = dest_name
-                    event.state = dest
-                for callback in arrive:
-                    callback(event)
-                event.result = True
-                return True
-        return False
+
+def _compile_rows(machine: Machine, rows: Iterable[Transition]) -> Callable[[Any], bool]:
+    """One function that tries the rows in their order: the calls of the stock event, written out one after the other.
+
+    It is made of source text, as `dataclasses` make their methods: going through lists of callbacks, most of them
+    empty, takes longer than the callbacks do. Nothing but names made here goes into the text.
+    """
+    names: dict[str, Any] = {}
+
+    def name(value: Any) -> str:
+        names[f"v{len(names)}"] = value
+        return f"v{len(names) - 1}"
+
+    def calls(callbacks: Iterable[Any], indent: str) -> list[str]:
+        return [f"{indent}{name(_resolve(callback))}(event)" for callback in callbacks]
+
+    lines = ["def take(event):", *calls(machine.prepare_event, "  ")]
+    for row in rows:
+        lines += [f"  event.transition = {name(row)}", *calls(row.prepare, "  ")]
+        # Compared, not tested for truth: that is how transitions reads an answer.
+        tests = [f"{name(_resolve(each.func))}(event) == {bool(each.target)}" for each in row.conditions]
+        lines.append(f"  if {' and '.join(tests) or 'True'}:")
+        lines += calls([*machine.before_state_change, *row.before], "    ")
+        if row.dest:
+            dest = machine.get_state(row.dest)
+            lines += calls(machine.get_state(row.source).on_exit, "    ")
+            lines += [f"    event.model.state = {name(dest.name)}", f"    event.state = {name(dest)}"]
+            lines += calls([*dest.on_enter, *(machine.on_final if dest.final else [])], "    ")
+        lines += calls([*row.after, *machine.after_state_change], "    ")
+        lines += ["    event.result = True", "    return True"]
+    exec("\n".join([*lines, "  return False"]), names)  # noqa: S102 # text of names that were made above
+    take: Callable[[Any], bool] = names["take"]
+    return take
 
 
 def _resolve(callback: Any) -> Callable[[Any], Any]:
@@ -254,11 +227,12 @@ class LifecycleMachine(Machine):
 
 
 def _make_fire(
-    machine: LifecycleMachine, by_trigger: Mapping[str, tuple[CompiledEvent, _Compiled]]
+    machine: LifecycleMachine, by_trigger: Mapping[str, tuple[CompiledEvent, dict[str, _Compiled]]]
 ) -> Callable[[Any, str], None]:
     # A function of its own, not a method: `Machine` has a `__getattr__`, which makes Python look every attribute of a
     # machine up the long way.
     moving: set[int] = set()
+    new = object.__new__
 
     def fire(model: Any, trigger: str) -> None:
         key = id(model)
@@ -270,12 +244,14 @@ def _make_fire(
         state = model.state
         try:
             event, by_source = by_trigger[trigger]
-            source, rows = by_source[state]
+            source, take = by_source[state]
         except KeyError:
             raise TransitionRefusedError(state, trigger, allowed=machine.triggers_from(state)) from None
+        firing = new(Firing)  # as `Firing(...)` does, without a call
+        firing.state, firing.event, firing.machine, firing.model = source, event, machine, model
         moving.add(key)
         try:
-            moved = event.take(Firing(source, event, machine, model), rows)
+            moved = take(firing)
         finally:
             moving.discard(key)
         if not moved:

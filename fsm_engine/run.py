@@ -41,7 +41,8 @@ class EventBuffer:
         self._events.append(event)
         if len(self._events) > self._threshold:
             self._thin_out()
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def close(self) -> None:
         """No event follows; the reader gets what is left and then the end."""
@@ -121,7 +122,7 @@ class Run:
 
     def publish(self, event: Event) -> None:
         """Number an event and hand it to the reader."""
-        self._seq = event.seq = self._seq + 1
+        event.seq = self._seq = self._seq + 1
         self._buffer.put(event)
 
     def ended(self, task: asyncio.Task[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -129,6 +130,7 @@ class ToolSpec:
             check_seconds(f"tool {self.name!r}: {setting}", getattr(self, setting))
         for setting in ("max_concurrency", "max_queue", "max_result_chars"):
             check_count(f"tool {self.name!r}: {setting}", getattr(self, setting))
+        self._check_kinds()
         self._check_combinations()
         signature = inspect_function(self.func, context_type=ToolContext, schema_given=self.parameters_schema is not None)
         parameters = signature.parameters_schema if self.parameters_schema is None else self.parameters_schema
@@ -142,7 +144,8 @@ class ToolSpec:
             "version": str(self.version),
             "fallback_policy": as_fallback(self.fallback, self.name, read_only=self.read_only),
             "retry_policy": self.retry or RetryPolicy(max_retries=self.max_retries or 0),
-            "bind": signature.bind if signature.needs_binding else None,
+            # A schema written by hand may admit what the function does not take: only binding finds that out.
+            "bind": signature.bind if signature.needs_binding or self.parameters_schema is not None else None,
             "description": self.description or signature.description,
             "sensitive": frozenset(self.sensitive),
             "is_plain_coroutine": signature.kind == "async" and signature.context_parameter is None,
@@ -212,6 +215,23 @@ class ToolSpec:
             },
         }
 
+    def _check_kinds(self) -> None:
+        """What would otherwise be noticed at the first call, or be taken for something else in silence."""
+        approval: Any = self.needs_approval
+        if not isinstance(approval, bool) and (not callable(approval) or inspect.iscoroutinefunction(approval)):
+            raise ConfigurationError(
+                f"tool {self.name!r}: needs_approval must be True, False, or a plain function of the arguments that "
+                f"answers one of them, not {_kind_of(approval)}"
+            )
+        if self.retry is not None and not isinstance(self.retry, RetryPolicy):
+            raise ConfigurationError(
+                f"tool {self.name!r}: retry must be a RetryPolicy, not {_kind_of(self.retry)}; for a number of retries "
+                "say max_retries"
+            )
+        for setting in ("sensitive", "tags"):
+            if isinstance(getattr(self, setting), str):
+                raise ConfigurationError(f"tool {self.name!r}: {setting} is a tuple of names; write ('password',), say")
+
     def _check_combinations(self) -> None:
         if self.max_retries is not None:
             if self.retry is not None:
@@ -223,7 +243,7 @@ class ToolSpec:
                 f"tool {self.name!r}: a timeout of {own_timeout:g} s cannot be kept within a deadline of "
                 f"{self.deadline:g} s; shorten the timeout or lengthen the deadline"
             )
-        if self.canary is not None and not (isinstance(self.canary, int | float) and 0 < self.canary <= 100):
+        if self.canary is not None and not 0 < self.canary <= 100:
             raise ConfigurationError(f"tool {self.name!r}: canary must be a per cent above 0, at most 100")
         if self.breaker_group is not None and self.breaker is None:
             raise ConfigurationError(
@@ -262,6 +282,10 @@ class ToolSpec:
                     f"tool {self.name!r}: a function on an executor of its own cannot have a ToolContext parameter, "
                     "as it may run in another process; take the parameter out or leave the executor out"
                 )
+
+
+def _kind_of(value: object) -> str:
+    return "a coroutine function" if inspect.iscoroutinefunction(value) else type(value).__name__
 
 
 def _property_names(schema: Mapping[str, Any]) -> set[str]:

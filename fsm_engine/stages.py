@@ -86,6 +86,13 @@ def parse_arguments(call: ToolCall, spec: ToolSpec) -> Parsed:
     """
     raw = call.arguments
     if isinstance(raw, str):
+        if len(raw) <= 2 * MAX_ARGUMENT_DEPTH:  # too short to be too deep
+            try:
+                value = from_json(raw, allow_inf_nan=False, cache_strings="keys")
+            except ValueError:
+                value = None
+            if value.__class__ is dict:
+                return Parsed(value)
         return _parse_text(raw, spec)
     if raw is None:
         return Parsed({}, ("empty_arguments",))

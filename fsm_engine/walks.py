@@ -116,8 +116,7 @@ def simple_walks(lifecycle: Lifecycle, *, limit: int = 1_000) -> tuple[Walk, ...
         walk = todo.popleft()
         found.append(walk)
         passed = walk.states
-        if len(found) + len(todo) < limit:  # what is waiting fills the rest
-            todo.extend(Walk(walk.start, (*walk.rows, row)) for row in outward[passed[-1]] if row.dest not in passed)
+        todo.extend(Walk(walk.start, (*walk.rows, row)) for row in outward[passed[-1]] if row.dest not in passed)
     return tuple(found)
 
 

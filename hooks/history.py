@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ToolErrorCode
 from ..invocation import ToolInvocation
 from ..machine import Firing
 from ..response import ToolResponse, complete_later
-from .logging import log_transition, level_check
+from .logging import Levels, log_end, log_transition
 from .publishing import publish_transition
 
 
@@ -19,7 +18,8 @@ def record_transitions(final_states: frozenset[str], initial: str, logger: Any) 
 
     One hook for the three, since each of them is asked at every transition and most transitions are watched by nobody.
     """
-    is_enabled = level_check(logger)
+    levels = Levels(logger)
+    is_debug = levels.is_debug
 
     def record(event: Firing) -> None:
         invocation: ToolInvocation = event.model
@@ -30,10 +30,13 @@ def record_transitions(final_states: frozenset[str], initial: str, logger: Any) 
         if is_final:
             invocation.ended_at = now
             _complete(invocation, now)
-        if invocation.sink is not None:
-            publish_transition(invocation, row, row.source == initial)
-        if is_final or is_enabled(logging.DEBUG):
-            log_transition(logger, is_enabled, invocation, row)
+        sink = invocation.sink
+        if sink is not None:
+            publish_transition(invocation, sink, row, row.source == initial)
+        if is_debug is not None and is_debug():
+            log_transition(logger, invocation, row)
+        if is_final:
+            log_end(logger, levels, invocation)
 
     return record
 
@@ -47,7 +50,9 @@ def _complete(invocation: ToolInvocation, now: float) -> None:
             reason="no_response",
         )
     call, spec = invocation.call, invocation.spec
-    call_id = call.id or invocation.id
+    arguments: Mapping[str, Any] | None = invocation.arguments
+    if spec is not None and spec.hides and arguments is not None:
+        arguments = spec.shown(arguments)
     # Most responses are read for their text alone, so the rest is put together by whoever asks for it.
     invocation.response = complete_later(
         response,
@@ -57,8 +62,8 @@ def _complete(invocation: ToolInvocation, now: float) -> None:
             len(invocation.attempts),
             invocation.queue_seconds,
             call.name,
-            call_id,
-            invocation.arguments if spec is None or invocation.arguments is None else spec.shown(invocation.arguments),
+            call.id or invocation.id,
+            arguments,
             invocation.notes,
         ),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import structlog
@@ -25,24 +26,33 @@ def engine_logger() -> Any:
     """
     if structlog.is_configured():
         return EngineLogger(structlog.get_logger("fsm_engine").bind())
+    plain = logging.getLogger("fsm_engine")
     return EngineLogger(
         structlog.wrap_logger(
-            logging.getLogger("fsm_engine"),
+            plain,
             wrapper_class=structlog.stdlib.BoundLogger,
             processors=[
                 structlog.stdlib.filter_by_level,
                 structlog.stdlib.add_log_level,
                 structlog.processors.KeyValueRenderer(key_order=["event"]),
             ],
-        ).bind()
+        ).bind(),
+        plain.isEnabledFor,
     )
 
 
 class EngineLogger:
-    """A structlog logger that watches and can break nothing: a line that cannot be written is lost."""
+    """A structlog logger that watches and can break nothing: a line that cannot be written is lost.
 
-    def __init__(self, logger: Any) -> None:
+    Args:
+        logger: a bound structlog logger.
+        is_enabled: the standard library's `isEnabledFor` behind it, if there is one.
+    """
+
+    def __init__(self, logger: Any, is_enabled: Callable[[int], bool] | None = None) -> None:
         self._logger = logger
+        if is_enabled is not None:
+            self.isEnabledFor = is_enabled
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._logger, name)
@@ -68,26 +78,34 @@ class EngineLogger:
             self._logger.error(event, **facts)
 
 
-def log_transition(logger: Any, is_enabled: Callable[[int], bool], invocation: ToolInvocation, row: Row) -> None:
-    """A line for the transition, if anybody wants it, and one for the end of the invocation."""
-    if is_enabled(logging.DEBUG):
-        _log_move(logger, invocation, row)
-    if invocation.ended_at is not None:
-        _log_end(logger, is_enabled, invocation)
+class Levels:
+    """Which levels a logger writes.
+
+    Those of structlog's own filtering loggers are fixed when they are made, so they are asked once; the standard
+    library's may change at any time; other loggers may not know levels at all, and get every line.
+
+    Attributes:
+        is_debug: whether transitions are logged now; `None`: they never are.
+    """
+
+    def __init__(self, logger: Any) -> None:
+        is_enabled: Callable[[int], bool] | None = getattr(logger, "isEnabledFor", None)
+        if is_enabled is None:
+            fixed = getattr(logger, "is_enabled_for", _always)
+            answers = {level: bool(fixed(level)) for level in (logging.DEBUG, logging.INFO, logging.WARNING)}
+            is_enabled = answers.__getitem__
+        self.is_enabled = is_enabled
+        self.is_debug: Callable[[], bool] | None = partial(is_enabled, logging.DEBUG)
+        if not hasattr(logger, "isEnabledFor") and not self.is_debug():
+            self.is_debug = None
 
 
-def level_check(logger: Any) -> Callable[[int], bool]:
-    """The function that says whether a logger writes lines of a level."""
-    # structlog's own filtering loggers and those that wrap the standard library spell it differently; others may not
-    # know levels at all and get every line.
-    for name in ("is_enabled_for", "isEnabledFor"):
-        check: Callable[[int], bool] | None = getattr(logger, name, None)
-        if callable(check):
-            return check
-    return lambda level: True
+def _always(level: int) -> bool:
+    return True
 
 
-def _log_move(logger: Any, invocation: ToolInvocation, row: Row) -> None:
+def log_transition(logger: Any, invocation: ToolInvocation, row: Row) -> None:
+    """A line for a transition."""
     logger.debug(
         "transition",
         tool=invocation.tool_name,
@@ -102,9 +120,11 @@ def _log_move(logger: Any, invocation: ToolInvocation, row: Row) -> None:
     )
 
 
-def _log_end(logger: Any, is_enabled: Callable[[int], bool], invocation: ToolInvocation) -> None:
-    error = invocation.error
-    if not is_enabled(logging.INFO if error is None else logging.WARNING):
+def log_end(logger: Any, levels: Levels, invocation: ToolInvocation) -> None:
+    """A line for the end of an invocation."""
+    response = invocation.response
+    error = None if response is None else response.error_info
+    if not levels.is_enabled(logging.INFO if error is None else logging.WARNING):
         return
     facts: dict[str, Any] = {
         "tool": invocation.tool_name,

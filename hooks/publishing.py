@@ -3,45 +3,48 @@
 from __future__ import annotations
 
 from ..events import ToolCallEvent, ToolErrorEvent, ToolExecutionEvent, ToolFallbackEvent, ToolResultEvent
-from ..invocation import ToolInvocation
+from ..invocation import EventSink, ToolInvocation
 from ..lifecycle import Row
 from ..states.invocation import ToolState
 
 
-def publish_transition(invocation: ToolInvocation, row: Row, is_first: bool) -> None:
+def publish_transition(invocation: ToolInvocation, sink: EventSink, row: Row, is_first: bool) -> None:
     """`tool_call` on leaving the initial state, then one event for the state that is entered.
 
     The last one is a `tool_result` or a `tool_error`; nothing of the call comes after it.
     """
-    sink, spec = invocation.sink, invocation.spec
-    assert sink is not None, "the caller has looked"
     call_id, uid, now = invocation.id, invocation.uid, invocation.clock.wall()
     if is_first:
-        arguments = invocation.arguments or {}
-        shown = arguments if spec is None else spec.shown(arguments)
-        sink(ToolCallEvent(0, now, call_id, uid, invocation.tool_name, shown))
-    if invocation.ended_at is None:
-        _publish_state(invocation, row.dest, now)
-        return
+        arguments, spec = invocation.arguments or {}, invocation.spec
+        shown = spec.shown(arguments) if spec is not None and spec.hides else arguments
+        sink(ToolCallEvent(0, now, call_id, uid, invocation.call.name, shown))
     response = invocation.response
-    assert response is not None, "the response is completed before anybody is told of it"
-    if response.error_info is None:
+    if invocation.ended_at is None:
+        state, attempts = row.dest, len(invocation.attempts)
+        if state in _TELLING_STATES:
+            _publish_more(invocation, sink, state, now)
+        else:
+            # The hook runs before the attempt is made that the state is for.
+            number = attempts + 1 if state == ToolState.EXECUTING else attempts
+            sink(ToolExecutionEvent(0, now, call_id, uid, state, number))
+    elif response is not None and response.error_info is None:
         sink(ToolResultEvent(0, now, call_id, uid, response))
     else:
-        sink(ToolErrorEvent(0, now, call_id, uid, invocation.tool_name, response))
+        assert response is not None, "the response is completed before anybody is told of it"
+        sink(ToolErrorEvent(0, now, call_id, uid, invocation.call.name, response))
 
 
-def _publish_state(invocation: ToolInvocation, state: str, now: float) -> None:
-    sink, spec = invocation.sink, invocation.spec
-    assert sink is not None, "the caller has looked"
-    call_id, uid = invocation.id, invocation.uid
+# States that a reader is told more of than that they were entered.
+_TELLING_STATES = frozenset({ToolState.AWAITING_APPROVAL, ToolState.RETRYING, ToolState.FALLING_BACK})
+
+
+def _publish_more(invocation: ToolInvocation, sink: EventSink, state: str, now: float) -> None:
+    call_id, uid, spec = invocation.id, invocation.uid, invocation.spec
+    event = ToolExecutionEvent(0, now, call_id, uid, state, len(invocation.attempts))
     if state == ToolState.FALLING_BACK:
         sink(ToolFallbackEvent(0, now, call_id, uid, invocation.fallback_reason, invocation.tool_name))
-    delay = invocation.next_delay if state == ToolState.RETRYING else None
-    arguments = None
-    if state == ToolState.AWAITING_APPROVAL and spec is not None and invocation.arguments is not None:
-        arguments = spec.shown(invocation.arguments)
-    attempts = len(invocation.attempts)
-    # The hook runs before the attempt is made that the state is for.
-    number = attempts + 1 if state == ToolState.EXECUTING else attempts
-    sink(ToolExecutionEvent(0, now, call_id, uid, state, number, None, None, delay, None, arguments))
+    elif state == ToolState.RETRYING:
+        event.delay = invocation.next_delay
+    elif spec is not None and invocation.arguments is not None:
+        event.arguments = spec.shown(invocation.arguments)
+    sink(event)

@@ -69,7 +69,7 @@ def always(event: object) -> bool:
 def chain(*names: str) -> Lifecycle:
     """States in a row, in which every text that is shown is one of these names."""
     return Lifecycle(
-        name=names[-1],
+        name='na"me: \\x',
         doc=names[2],
         initial=names[0],
         states=tuple(State(name, activity=name, doc=name, final=name == names[-1]) for name in names),
@@ -174,6 +174,7 @@ def test_mermaid_has_every_row_and_every_end() -> None:
 def test_mermaid_writes_as_entities_what_it_would_read_as_its_own() -> None:
     """Checked once with Mermaid 11.12 itself; the ids and characters that made it fail are kept out here."""
     lines = to_mermaid(chain(*AWKWARD)).splitlines()
+    assert lines[1] == r'title: "na\"me: \\x"'
     body = [line for line in lines[5:] if not line.startswith(("  %%", "  classDef"))]
     for line in body:
         name, _, rest = line.strip().partition(" ")

@@ -168,20 +168,22 @@ async def test_the_caller_is_current_again_however_the_first_step_ends(error: ty
     assert (run, type(raised)) == (None, error or type(None))
 
 
-async def test_a_callback_of_the_loop_can_start_a_run_though_it_is_no_task() -> None:
+@pytest.mark.parametrize("suspensions", [0, 1])
+async def test_a_callback_of_the_loop_can_start_a_run_though_it_is_no_task(suspensions: int) -> None:
     nursery, seen = Nursery(), []
 
     async def tool() -> None:
         seen.append(asyncio.current_task())
+        await turns(suspensions)
 
     def callback() -> None:
-        seen.append(nursery.begin(tool())[0])
+        nursery.begin(tool())
         seen.append(asyncio.current_task())
 
     asyncio.get_running_loop().call_soon(callback)
-    await turns()
+    await turns(4)
     assert isinstance(seen[0], asyncio.Task)
-    assert seen[1:] == [None, None]
+    assert (seen[1:], nursery.ended) == ([None], ["it"] * suspensions)
 
 
 async def test_time_limit_entered_before_the_first_suspension_ends_that_run_alone() -> None:
@@ -648,22 +650,22 @@ async def test_a_spare_that_is_closed_ends_quietly(waited: int) -> None:
         assert (task.done(), task.cancelled(), task.exception()) == (True, False, None)
 
 
-def test_a_spawner_can_be_bound_to_one_loop_after_another() -> None:
-    """The spares of the first belong to it."""
-    spawner = Spawner()
+async def test_a_task_whose_coroutine_raised_at_once_is_used_again_too() -> None:
+    async def tool() -> None:
+        raise OwnError(this_task())
 
-    async def use() -> Any:
-        spawner.bind(asyncio.get_running_loop())
-        _, first, _ = spawner.start(own_task(), copy_context(), bool)
-        run, _, _ = spawner.start(wait(awaited := gate()), copy_context(), bool)
-        assert run is not None
-        assert run.task is first
-        awaited.set_result(7)
-        await finished(run)
-        spawner.start(own_task(), copy_context(), bool)  # leaves a spare
-        return run.result
+    nursery = Nursery()
+    _, _, error = nursery.begin(tool())
+    assert error is not None
+    assert nursery.begin(own_task()) == (None, *error.args, None)
 
-    assert [asyncio.run(use()) for _ in range(2)] == [7, 7]
+
+async def test_spares_are_given_up_when_another_loop_is_bound() -> None:
+    nursery = Nursery()
+    _, first, _ = nursery.begin(own_task())
+    nursery.spawner.bind(asyncio.get_running_loop())
+    _, second, _ = nursery.begin(own_task())
+    assert second is not first
 
 
 Plan = tuple[int, bool, list[Any]]

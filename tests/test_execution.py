@@ -8,11 +8,12 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fsm_engine import RegistrationError, ToolCall, ToolContext, ToolEngine, ToolResponse, ToolSpec, ToolStatus, tool, threads
+from fsm_engine import RegistrationError, Stages, ToolCall, ToolContext, ToolEngine, ToolResponse, ToolSpec, ToolStatus, tool, threads
 from fsm_engine.attempt import MAX_CHUNKS_KEPT
 
 from .support import Stuck, Watch, assert_ended, idle, logged, now, play, until, virtual
@@ -337,20 +338,22 @@ async def test_a_generator_without_end_of_its_pieces_keeps_a_bounded_number(text
 
 async def test_a_generator_that_is_not_wanted_any_more_is_closed() -> None:
     closed = threading.Event()
-    go_on = threading.Event()
+    hangs, go_on = threading.Event(), threading.Event()
 
     @tool(timeout=1.0)
-    def endless(ctx: ToolContext) -> Iterator[str]:
+    def endless() -> Iterator[str]:
         try:
             while True:
                 yield "more"
-                if ctx.attempt == 1:
-                    go_on.wait(10)
+                hangs.set()
+                go_on.wait(10)
         finally:
             closed.set()
 
     engine = virtual(endless)
-    response = await play(engine, engine.invoke("endless"), stuck=_all_stuck())
+    task = asyncio.ensure_future(engine.invoke("endless"))
+    await until(hangs.is_set)
+    response = await play(engine, task, stuck=_all_stuck())
     assert response.error_info is not None
     assert response.error_info.code == "TIMEOUT"
     go_on.set()
@@ -532,7 +535,8 @@ async def test_a_call_that_was_cancelled_before_its_thread_began_is_never_run(mo
     ran: list[int] = []
 
     class Lazy:
-        jobs = type("Jobs", (), {"put": staticmethod(jobs.append)})
+        def __init__(self) -> None:
+            self.jobs = SimpleNamespace(put=jobs.append)
 
         def start(self) -> None: ...
 
@@ -564,7 +568,7 @@ async def test_what_a_thread_says_comes_in_order_and_before_the_result() -> None
         return "done"
 
     watch = Watch()
-    engine = ToolEngine([talks], stages=__import__("fsm_engine").Stages(publish=watch))
+    engine = ToolEngine([talks], stages=Stages(publish=watch))
     await engine.invoke("talks")
     said = [event for event in watch.events if getattr(event, "progress", None) is not None]
     chunks = [event.chunk for event in watch.events if getattr(event, "chunk", None) is not None]  # type: ignore[attr-defined]  # looked at
@@ -581,7 +585,7 @@ async def test_what_is_said_after_the_end_is_dropped() -> None:
         return "done"
 
     watch = Watch()
-    engine = virtual(leaks, stages=__import__("fsm_engine").Stages(publish=watch))
+    engine = virtual(leaks, stages=Stages(publish=watch))
     await engine.invoke("leaks")
     count = len(watch.events)
     kept[0].report(0.5, "still here")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -201,13 +202,20 @@ def test_one_machine_serves_many_models() -> None:
 
 
 def test_nothing_is_kept_of_a_model() -> None:
-    """The machine lives as long as the engine; it must not keep what has ended."""
+    """The machine lives as long as the engine; what has ended is freed at once, also after a refusal."""
+
+    class Model(SimpleNamespace):
+        """One that can be watched."""
+
     machine, _ = recording()
-    model = door()
+    model = Model(**vars(door()))
     machine.fire(model, "push")
-    assert machine.models == []
-    assert machine._moving == set()
+    with pytest.raises(TransitionRefusedError):
+        machine.fire(model, "push")
     assert vars(model) == vars(door(state="SHUT"))
+    kept = weakref.ref(model)
+    del model
+    assert kept() is None
 
 
 # -- refusals -------------------------------------------------------------------------------------------------------

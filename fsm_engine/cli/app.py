@@ -72,9 +72,12 @@ def run(
             show_default=False,
         ),
     ],
+    *,
     deadline: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0.001, help="How long each call may take, approval apart.", show_default=False),
+        typer.Option(
+            metavar="SECONDS", min=0.001, help="How long each call may take, approval apart.", show_default=False
+        ),
     ] = None,
     approve: Annotated[
         bool | None,
@@ -87,7 +90,9 @@ def run(
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print a JSON line for each result, in call order, and nothing else on the output."),
+        typer.Option(
+            "--json", help="Print a JSON line for each result, in call order, and nothing else on the output."
+        ),
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show where in the code a tool failed.")] = False,
 ) -> None:
@@ -105,7 +110,8 @@ def run(
         if as_json and not console.is_terminal:
             console.quiet = True
         can_ask = calls != "-" and sys.stdin.isatty()
-        invocations = asyncio.run(_run(engine, given, deadline, console, results, _decider(approve, can_ask)))
+        decider = _decider(approve, can_ask=can_ask)
+        invocations = asyncio.run(_run(engine, given, console, decider, results=results, deadline=deadline))
         if not console.quiet:
             console.print(summary_line(invocations))
         if verbose:
@@ -118,7 +124,7 @@ def run(
 def demo(
     pause: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait after each act, for reading.")
-    ] = 0.8,
+    ] = 0.5,
 ) -> None:
     """Play an order desk: real tools on a real database and a service that fails, hangs and recovers.
 
@@ -146,17 +152,18 @@ def _results_alone(wanted: bool) -> Iterator[TextIO | None]:
 async def _run(
     engine: ToolEngine,
     calls: Sequence[Any],
-    deadline: float | None,
     console: Console,
-    results: TextIO | None,
     decider: Callable[[Screen, Console], Decide],
+    *,
+    results: TextIO | None,
+    deadline: float | None,
 ) -> list[ToolInvocation]:
     async with engine, screen_for(console, engine.clock.wall) as screen:
         run = engine.stream(calls, deadline=deadline)
         return await watch(run, screen, decider(screen, console), _writer(results))
 
 
-def _decider(approve: bool | None, can_ask: bool) -> Callable[[Screen, Console], Decide]:
+def _decider(approve: bool | None, *, can_ask: bool) -> Callable[[Screen, Console], Decide]:
     if approve is None and can_ask:
         return lambda screen, console: ask(screen, lambda question: console.print(question, end=""), sys.stdin)
     if approve:

@@ -57,10 +57,9 @@ class Card:
 
     @property
     def outcome(self) -> str:
-        """The end in one line: the text of a result, or code and message of an error."""
+        """The end of an ended call in one line: the text of a result, or code and message of an error."""
         response = self.response
-        if response is None:
-            return ""
+        assert response is not None, "it has ended"
         info = response.error_info
         if info is not None:
             return one_line(f"{info.code}: {info.message}")

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from typing import Protocol
+from typing import Protocol, Self
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -27,6 +27,7 @@ REPORT_SECONDS = 1.0
 """Outside a terminal a call's progress gets a line at most this often."""
 
 _DIM = "bright_black"
+_ARROW = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
 _HARD_SPACE = "\N{NO-BREAK SPACE}"  # a path is broken between its states only
 _STYLES: dict[str, str] = {
     ToolState.PENDING: _DIM,
@@ -61,6 +62,7 @@ async def screen_for(console: Console, wall: Callable[[], float]) -> AsyncIterat
     """A screen that suits the console.
 
     Args:
+        console: a terminal or a file.
         wall: now, in seconds since the epoch, as the events have it.
     """
     if not console.is_terminal:
@@ -122,7 +124,7 @@ class LiveScreen:
         self._spinner = Spinner("dots", style="blue")
         self._live: Live | None = None
 
-    def __enter__(self) -> LiveScreen:
+    def __enter__(self) -> Self:
         self._start()
         return self
 
@@ -156,9 +158,9 @@ class LiveScreen:
         self._live.start()
 
     def _stop(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        assert self._live is not None, "it is stopped as often as it is started"
+        self._live.stop()
+        self._live = None
 
     def _moving(self) -> RenderableType:
         cards = self._board.cards
@@ -190,7 +192,7 @@ def _body(card: Card) -> RenderableType:
     head.append(f"  {card.arguments}", style="not bold " + _DIM)
     path = Text()
     for number, (state, remark) in enumerate(card.steps):
-        path.append(" › " if number else "", _DIM)
+        path.append(_ARROW if number else "", _DIM)
         path.append(state.replace("_", _HARD_SPACE), style_of(state, card.response))
         path.append(f"{_HARD_SPACE}{remark.replace(' ', _HARD_SPACE)}" if remark else "", _DIM)
     parts: list[RenderableType] = [head, path]

@@ -27,6 +27,8 @@ async def watch(
 
     Args:
         run: one that nobody has entered yet.
+        screen: where its events are shown.
+        decide: is asked about each call that needs approval.
         on_end: called with the run whenever one of its calls has ended.
     """
     try:

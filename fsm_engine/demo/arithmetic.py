@@ -13,9 +13,7 @@ from ..errors import ToolError, ToolErrorCode
 EXACT_BITS: Final = 1_024
 """Whole numbers of more bits (about 300 digits) are rounded: nobody reads them, and powers of powers never end."""
 
-_DIGITS: Final = Context(
-    prec=15, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[DivisionByZero, InvalidOperation, Overflow]
-)
+_DIGITS: Final = Context(prec=15, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[DivisionByZero, InvalidOperation, Overflow])
 _Number = int | Decimal
 _DECIMAL: Final[Mapping[type[ast.operator], Callable[[Decimal, Decimal], Decimal]]] = {
     ast.Add: _DIGITS.add,
@@ -87,14 +85,14 @@ class _Evaluation:
                 raise _not_arithmetic("only numbers, + - * / ** and parentheses are allowed")
 
     def _combine(self, op: type[ast.operator], left: _Number, right: _Number) -> _Number:
-        if op is ast.Div and not right:
+        if (op is ast.Div and not right) or (op is ast.Pow and not left and right < 0):
             raise ZeroDivisionError
         if isinstance(left, int) and isinstance(right, int):
             exact = _exactly(op, left, right)
             if exact is not None:
                 return exact
-            # A quotient is rounded as everybody expects; a whole number that is cut to fifteen digits is worth a word.
-            self.is_rounded |= op is not ast.Div
+            # A fraction is rounded as everybody expects; a whole number that is cut to fifteen digits is worth a word.
+            self.is_rounded |= not (op is ast.Div or (op is ast.Pow and right < 0))
         return _DECIMAL[op](Decimal(left), Decimal(right))
 
 

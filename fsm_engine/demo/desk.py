@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from anyio import to_thread
@@ -85,7 +87,9 @@ class OrderDesk:
                 "SELECT customer, phone, sku_id, quantity, yuan, status FROM orders WHERE id = ?", (order_id,)
             ).fetchone()
         if row is None:
-            raise ToolError(ToolErrorCode.NOT_FOUND, "There is no order with this number. Ask the customer for it again.")
+            raise ToolError(
+                ToolErrorCode.NOT_FOUND, "There is no order with this number. Ask the customer for it again."
+            )
         return dict(zip(("customer", "phone", "sku_id", "quantity", "yuan", "status"), row, strict=True))
 
     async def inventory_check(
@@ -148,6 +152,11 @@ class OrderDesk:
 
 
 def _fetch(request: Request) -> dict[str, Any]:
-    with _opener.open(request, timeout=30.0) as answer:
-        fetched: dict[str, Any] = json.loads(answer.read())
+    try:
+        with _opener.open(request, timeout=30.0) as answer:
+            fetched: dict[str, Any] = json.loads(answer.read())
+    except HTTPError as error:
+        with error:  # the error holds the connection, and the body in it
+            body = BytesIO(error.read())
+        raise HTTPError(error.url, error.code, error.reason, error.headers, body) from None
     return fetched

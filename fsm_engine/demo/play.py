@@ -65,12 +65,12 @@ ACTS = (
         "Guangzhou's stock system accepts connections and never answers.",
     ),
     Act(
-        "Enough failures open the circuit; the last good answer stands in",
+        "The fifth failure in a row opens the circuit, and ends the retries",
         lambda service: service.fail("/stock"),
         "The stock system is down: 503 for everybody.",
     ),
     Act(
-        "While the circuit is open nobody is asked",
+        "While it is open nobody is asked; the last good answer stands in",
         lambda service: service.fail("/stock"),
         "It is still down, but no request reaches it.",
     ),
@@ -115,9 +115,7 @@ async def play(console: Console, *, pause: float = 0.0, clock: Clock | None = No
 
 
 class _Stage:
-    def __init__(
-        self, console: Console, engine: ToolEngine, service: ShopService, clock: Clock, pause: float
-    ) -> None:
+    def __init__(self, console: Console, engine: ToolEngine, service: ShopService, clock: Clock, pause: float) -> None:
         self._console = console
         self._engine = engine
         self._service = service
@@ -182,7 +180,9 @@ class _Stage:
             else:
                 invocation.deny(f"more than {APPROVED_UP_TO:,} yuan needs a written order")
                 verdict = ("denies", "bold red")
-            said = Text.assemble(("  Ms Lin (scripted) ", "bold yellow"), verdict, f" {invocation.tool_name} {arguments}")
+            said = Text.assemble(
+                ("  Ms Lin (scripted) ", "bold yellow"), verdict, f" {invocation.tool_name} {arguments}"
+            )
             self._console.print(said)
 
         return decide
@@ -199,5 +199,7 @@ class _Stage:
     def _speak(self, who: str, text: str) -> None:
         style = {"model": "bold cyan", "user": "bold", "stage": "italic magenta"}.get(who, "bright_black")
         line = Table.grid(padding=(0, 1))
-        line.add_row(Text(f" {who:<6}", style=style), Text(text, style=style if who in {"stage", "system"} else "default"))
+        line.add_row(
+            Text(f" {who:<6}", style=style), Text(text, style=style if who in {"stage", "system"} else "default")
+        )
         self._console.print(line)

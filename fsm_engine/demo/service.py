@@ -122,7 +122,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server's name
+    def do_GET(self) -> None:
         """Answer how much there is of an article."""
         shop = self.server.shop
         if status := shop.suffer(self.path):
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(200, {"sku_id": sku_id, "warehouse": warehouse, "quantity": row[0]})
 
-    def do_POST(self) -> None:  # noqa: N802 - http.server's name
+    def do_POST(self) -> None:
         """Pay, then answer."""
         shop = self.server.shop
         order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Annotated
 
@@ -12,7 +13,10 @@ from ..spec import tool
 from .arithmetic import evaluate
 
 _PAGES = (
-    ("Returns within thirty days", "Damaged goods are replaced or refunded in full; the customer keeps the parcel label."),
+    (
+        "Returns within thirty days",
+        "Damaged goods are replaced or refunded in full; the customer keeps the parcel label.",
+    ),
     ("Aurora headphones SKU-200", "Noise-cancelling headphones, 649 yuan, two years of warranty on the hinge."),
     ("Breeze desk fan SKU-310", "A quiet fan for the desk, 199 yuan, with a remote control."),
     ("Shipping times", "Beijing and Shanghai overnight, Guangzhou in two days, the west in three to five days."),
@@ -38,7 +42,7 @@ async def calculator(
 ) -> ToolResponse:
     """Work out an arithmetic expression. A gigantic result is rounded and written in scientific notation."""
     value, is_rounded = evaluate(expression)
-    if is_rounded:
-        return ToolResponse.partial(f"{Decimal(value):.9e}", reason="rounded")
     plain = value if isinstance(value, int) else float(value)
-    return ToolResponse.success(f"{value}", plain)
+    if is_rounded or plain in {math.inf, -math.inf}:
+        return ToolResponse.partial(f"{Decimal(value):.9e}", reason="rounded")
+    return ToolResponse.success(f"{plain}", plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from types import MappingProxyType
 from typing import Final
@@ -29,8 +30,8 @@ _CLASSES: Final = MappingProxyType(
 def mermaid(picture: Picture) -> str:
     """The Mermaid text, the same on every machine."""
     ids = _ids(picture)
-    title = " ".join(printable(picture.name).replace('"', "'").split())
-    lines = ["---", f'title: "{title}"', "---", "stateDiagram-v2", "  direction TB"]
+    title = json.dumps(printable(picture.name), ensure_ascii=False)  # which is YAML, too
+    lines = ["---", f"title: {title}", "---", "stateDiagram-v2", "  direction TB"]
     lines += [f"  %% {printable(line)}" for line in picture.caption]
     for box in picture.boxes:
         lines += _box(box, ids[box.name])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionMessage
 
 from fsm_engine import ConfigurationError, ToolCall, ToolEngine, tool
 from fsm_engine.providers.openai_chat import calls_from_message, history_message, response_to_message
@@ -56,7 +57,17 @@ def test_every_call_is_found_in_order(given_message: Any) -> None:
         ({"role": "assistant", "content": "done", "tool_calls": None, "function_call": None}, []),
         (None, []),
     ],
-    ids=["legacy", "both forms", "empty new form", "custom tool", "flat", "no calls at all", "none", "nulls", "nothing"],
+    ids=[
+        "legacy",
+        "both forms",
+        "empty new form",
+        "custom tool",
+        "flat",
+        "no calls at all",
+        "none",
+        "nulls",
+        "nothing",
+    ],
 )
 def test_forms_of_a_call(given_message: Any, calls: list[ToolCall]) -> None:
     assert calls_from_message(given_message) == calls
@@ -64,7 +75,9 @@ def test_forms_of_a_call(given_message: Any, calls: list[ToolCall]) -> None:
 
 async def test_response_answers_the_call_with_what_the_model_reads() -> None:
     async with ToolEngine([tool(max_result_chars=200)(long_text)]) as engine:
-        good, bad = await engine.execute_tool_calls(calls_from_message(message(written("long_text"), written("x", "{}", ""))))
+        good, bad = await engine.execute_tool_calls(
+            calls_from_message(message(written("long_text"), written("x", "{}", "")))
+        )
     answer, refusal = response_to_message(good), response_to_message(bad)
     assert (answer["role"], answer["tool_call_id"]) == ("tool", "c1")
     assert len(str(answer["content"])) < 400, "the tool's own limit holds"
@@ -165,6 +178,14 @@ class HostileDump:
         raise RuntimeError("no")
 
 
+def test_messages_of_the_sdk_are_read_and_sent_back() -> None:
+    given_message = ChatCompletionMessage.model_validate(message(written("a", '{"x": 1}', "1"), written("b", "{", "2")))
+    assert calls_from_message(given_message) == [ToolCall("a", '{"x": 1}', "1"), ToolCall("b", "{", "2")]
+    made, raw = history_message(given_message)
+    assert made == message(written("a", '{"x": 1}', "1"), written("b", "{}", "2"))
+    assert raw == {1: ToolCall("b", "{", "2")}
+
+
 def test_other_fields_stay() -> None:
     fields = {"content": "I look it up.", "refusal": None, "name": "bot"}
     assert history_message({"role": "assistant", **fields}).message == {
@@ -176,7 +197,9 @@ def test_other_fields_stay() -> None:
     assert made == {"role": "assistant", "content": "I look it up.", "name": "bot", "tool_calls": [written()]}
 
 
-@pytest.mark.parametrize("odd", [None, 3, "text", [], Hostile(), HostileDump(), SimpleNamespace(content="said")], ids=range(7))
+@pytest.mark.parametrize(
+    "odd", [None, 3, "text", [], Hostile(), HostileDump(), SimpleNamespace(content="said")], ids=range(7)
+)
 def test_history_of_anything_is_a_message(odd: Any) -> None:
     made, raw = history_message(odd)
     assert made["role"] == "assistant"
@@ -184,7 +207,12 @@ def test_history_of_anything_is_a_message(odd: Any) -> None:
     assert raw == {}
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
 def test_history_never_raises_and_is_strict_json(anything: Any) -> None:
     for odd in (anything, message(anything), message(written(anything, anything, anything)), message(content=anything)):
         made, _ = history_message(odd)
