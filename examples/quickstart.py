@@ -15,7 +15,8 @@ async def main() -> None:
     async with ToolEngine([weather]) as engine:
         for arguments in ('{"city": "Oslo", "days": 2}', '{"city": "Oslo", "days": "two"}'):
             invocation = await engine.execute_tool_call({"id": "call_1", "name": "weather", "arguments": arguments})
-            print(" > ".join(invocation.path), invocation.result or invocation.error.message, sep="\n")
+            print(" > ".join(invocation.path))
+            print(invocation.error.message if invocation.error else invocation.result)
 
 
 asyncio.run(main())

@@ -17,17 +17,17 @@ async def count_down(start: int, context: ToolContext) -> AsyncIterator[str]:
 
 
 async def main() -> None:
-    async with ToolEngine([count_down]) as engine:
-        async with engine.stream([{"id": "c1", "name": "count_down", "arguments": {"start": 3}}]) as run:
-            async for event in run:
-                if isinstance(event, ToolExecutionEvent) and event.progress is not None:
-                    print(f"{event.seq:2} {event.progress:4.0%} {event.message}")
-                elif isinstance(event, ToolExecutionEvent) and event.chunk is not None:
-                    print(f"{event.seq:2} piece: {event.chunk!r}")
-                elif isinstance(event, ToolResultEvent):
-                    print(f"{event.seq:2} whole: {event.result.text!r}")
-                else:
-                    print(f"{event.seq:2} {event.type}")
+    calls = [{"id": "c1", "name": "count_down", "arguments": {"start": 3}}]
+    async with ToolEngine([count_down]) as engine, engine.stream(calls) as run:
+        async for event in run:
+            if isinstance(event, ToolExecutionEvent) and event.progress is not None:
+                print(f"{event.seq:2} {event.progress:4.0%} {event.message}")
+            elif isinstance(event, ToolExecutionEvent) and event.chunk is not None:
+                print(f"{event.seq:2} piece: {event.chunk!r}")
+            elif isinstance(event, ToolExecutionEvent):
+                print(f"{event.seq:2} state: {event.status}")
+            elif isinstance(event, ToolResultEvent):
+                print(f"{event.seq:2} whole: {event.result.text!r}")
 
 
 asyncio.run(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, get_args
 
 import pydantic
 from pydantic_core import SchemaValidator
@@ -83,7 +83,8 @@ def make_binder(
 
     def bind(arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return cast("dict[str, Any]", validate(arguments))
+            bound: dict[str, Any] = validate(arguments)
+            return bound  # not through `cast`: it is a call, and this is on the way of every call of a tool
         except pydantic.ValidationError as exc:
             issues = binding_issues(exc, arguments, names)
         raise BindError(issues)  # outside of the handler: pydantic's error holds the values

@@ -61,7 +61,7 @@ class FallbackPolicy:
             if getattr(self, name) is None:
                 raise ConfigurationError(f"a fallback's {name} must be a number of seconds above 0")
             check_seconds(f"a fallback's {name}", getattr(self, name))
-        check_count("a fallback's max_entries", self.max_entries)
+        check_count("a fallback's max_entries", self.max_entries or 0)
 
     @property
     def kind(self) -> Literal["value", "function", "last_good"]:

@@ -21,7 +21,7 @@ from .response import Issue
 from .schema_issues import Explainer, Failure, from_python, from_rust, unvalidatable
 from .schema_lint import lint_schema, lint_slow_rules
 from .schema_reader import SchemaFacts, read_schema, refuse
-from .schema_shape import Path, Shape, build_shape, fill_defaults, json_type, rewrite
+from .schema_shape import Path, Shape, build_shape, default_filler, json_type, rewrite
 from .schema_words import describe, readable
 
 __all__ = ["CompiledSchema", "python_validator", "rust_validator"]
@@ -100,7 +100,7 @@ class CompiledSchema:
         )
         self.may_embed = any(shape.embeds for shape in shapes if shape is not self._shape)
         self.apply_defaults: Callable[[dict[str, Any]], dict[str, Any]]
-        self.apply_defaults = functools.partial(fill_defaults, shape=self._shape) if self._shape.fills else _unchanged
+        self.apply_defaults = default_filler(self._shape)
 
     def __repr__(self) -> str:
         return f"CompiledSchema(name={self.name!r}, engine={self.engine!r})"
@@ -166,10 +166,6 @@ class CompiledSchema:
 
         dropped: dict[str, Any] = rewrite(value, self._shape, drop)
         return dropped
-
-
-def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
-    return value
 
 
 def _loads(text: str) -> Any:

@@ -16,7 +16,7 @@ __all__ = [
     "Targets",
     "always_applied",
     "build_shape",
-    "fill_defaults",
+    "default_filler",
     "json_type",
     "rewrite",
 ]
@@ -233,14 +233,24 @@ def build_shape(schema: Any, targets: Targets, fits: Fits) -> tuple[Shape, tuple
     return root, shapes
 
 
-def fill_defaults(value: Any, shape: Shape) -> Any:
-    """A copy with the missing defaults, each a copy of its own; `value` itself if none is missing.
+def default_filler(shape: Shape) -> Callable[[Any], Any]:
+    """A function that gives a copy with the missing defaults, each a copy of its own; the value itself if none is.
 
     A default is taken as it is written: what is missing inside of it is not filled in.
     """
+    if not shape.fills:
+        return _unchanged
     if shape.fills_below:
-        return rewrite(value, shape, _fill, descend=_fills)
-    return _fill(value, shape)
+        return lambda value: rewrite(value, shape, _fill, descend=_fills)
+    defaults = shape.defaults
+    if shape.containers:
+        return lambda value: _fill(value, shape)
+    names = defaults.keys()
+    return lambda value: value if names <= value.keys() else {**defaults, **value}
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def _fill(value: Any, shape: Shape, _path: Path = ()) -> Any:

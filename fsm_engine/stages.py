@@ -98,7 +98,8 @@ def parse_arguments(call: ToolCall, spec: ToolSpec) -> Parsed:
         return Parsed({}, ("empty_arguments",))
     if isinstance(raw, Mapping):
         _check_depth(raw, MAX_ARGUMENT_DEPTH)
-        return Parsed(dict(raw))
+        # A copy, or the caller's later changes would reach the record of this call.
+        return Parsed(_own_containers(dict(raw)))
     raise _not_an_object(spec)
 
 

@@ -34,6 +34,7 @@ from fsm_engine.cli.app import app
 from fsm_engine.cli.board import Board, duration, one_line
 from fsm_engine.cli.display import LiveScreen, LogScreen, screen_for, summary_line, summary_table
 from fsm_engine.cli.watching import approve_all, ask, deny_all, read_line, watch
+from fsm_engine.fallback import FallbackPolicy
 
 TOOLS = '''
 from fsm_engine import ToolEngine, ToolRegistry, ToolResponse, tool
@@ -314,9 +315,10 @@ def test_approval_at_a_terminal(
 
 def test_output_that_cannot_be_reconfigured_will_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "calls.json").write_text("[]", encoding="utf-8")
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    plain = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", plain)
     app(["run", "calls.json", "-t", "shop_tools:add"], standalone_mode=False)
-    assert sys.stdout.getvalue() == "0 calls\n"
+    assert plain.getvalue() == "0 calls\n"
 
 
 @tool(needs_approval=True)
@@ -325,12 +327,12 @@ async def pay(amount: float) -> str:
 
 
 @contextmanager
-def terminal() -> Iterator[tuple[Callable[[str], None], Any]]:
+def terminal() -> Iterator[tuple[Callable[[str], int], Any]]:
     """A terminal: what types into it, and the stream that a program reads."""
     keyboard, program = os.openpty()
     with os.fdopen(program, encoding="utf-8") as stream:
         try:
-            yield lambda text: os.write(keyboard, text.encode()) and None, stream
+            yield lambda text: os.write(keyboard, text.encode()), stream
         finally:
             os.close(keyboard)
 
@@ -516,17 +518,20 @@ async def test_live_table_that_does_not_fit_shows_what_runs() -> None:
 async def test_screen_ticks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(display, "REFRESH_SECONDS", 0)
     console = colourful(height=30)
-    async with ToolEngine([pay]) as engine, screen_for(console, engine.clock.wall) as screen:
-        async with engine.stream([call("pay", amount=1)]) as run_:
-            screen.show(await anext(run_))
+    async with (
+        ToolEngine([pay]) as engine,
+        screen_for(console, engine.clock.wall) as screen,
+        engine.stream([call("pay", amount=1)]) as run_,
+    ):
+        screen.show(await anext(run_))
+        drawn = output(console)
+        while output(console) == drawn:  # noqa: ASYNC110 - the screen sets no event when it draws
+            await asyncio.sleep(0)
+        with screen.paused():
             drawn = output(console)
-            while output(console) == drawn:
+            for _ in range(10):
                 await asyncio.sleep(0)
-            with screen.paused():
-                drawn = output(console)
-                for _ in range(10):
-                    await asyncio.sleep(0)
-                assert output(console) == drawn
+            assert output(console) == drawn
 
 
 async def test_log_says_progress_once_a_second() -> None:
@@ -552,7 +557,7 @@ async def test_fallback_and_its_age_are_shown() -> None:
     async def flaky() -> str:
         raise ConnectionError("down")
 
-    spec = tool(fallback=fsm_engine.fallback.FallbackPolicy(value="stand-in", on_failure=True))(flaky)
+    spec = tool(fallback=FallbackPolicy(value="stand-in", on_failure=True))(flaky)
     console = Console(file=io.StringIO(), width=120)
     async with ToolEngine([spec]) as engine:
         invocations = await watch(engine.stream([{"name": "flaky"}]), LogScreen(console), approve_all())

@@ -60,9 +60,10 @@ class Backstage:
     async def let_time_fly(self) -> None:
         """Move the clock to the next timer whenever only time can help: it stands still while a thread works."""
         while True:
+            was_idle = self._only_time_can_help()
             for _ in range(30):  # whoever can go on without time does so first
                 await asyncio.sleep(0)
-            if self._only_time_can_help() and self.clock.next_timer is not None:
+            if was_idle and self._only_time_can_help() and self.clock.next_timer is not None:
                 self.clock.advance(max(0.0, self.clock.next_timer - self.clock.monotonic()))
 
     def _only_time_can_help(self) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from io import TextIOWrapper
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -45,7 +46,7 @@ def _options(
 ) -> None:
     for stream in (sys.stdout, sys.stderr):
         # Where an encoding lacks a sign, a question mark is shown instead of ending the program.
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     # The screen says what happens; without a handler the standard library would print the engine's warnings into it.
     logging.getLogger("fsm_engine").addHandler(logging.NullHandler())

@@ -125,8 +125,9 @@ def _load(reference: str) -> Any:
             f"{module_name!r} is a file; give the module's name, such as {Path(module_name).stem}:{name}, and run the "
             "command in its folder"
         )
-    if os.getcwd() not in sys.path:  # noqa: PTH109 # sys.path holds texts
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109 # likewise
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
     module = _import(module_name)
     try:
         return getattr(module, name)

@@ -21,7 +21,7 @@ Decide = Callable[[ToolInvocation, str], Coroutine[Any, Any, None]]
 
 
 async def watch(
-    run: Run, screen: Screen, decide: Decide, on_end: Callable[[Run], object] = lambda run: None
+    run: Run, screen: Screen, decide: Decide, on_end: Callable[[Run], object] = lambda _run: None
 ) -> list[ToolInvocation]:
     """Run calls and show their events until the last of them has ended, also if that is by an interruption.
 
@@ -56,7 +56,7 @@ def _show(event: Event, run: Run, screen: Screen, on_end: Callable[[Run], object
 def approve_all() -> Decide:
     """Every call is approved."""
 
-    async def decide(invocation: ToolInvocation, arguments: str) -> None:
+    async def decide(invocation: ToolInvocation, _arguments: str) -> None:
         invocation.approve()
 
     return decide
@@ -65,7 +65,7 @@ def approve_all() -> Decide:
 def deny_all(reason: str) -> Decide:
     """Every call is denied, for this reason."""
 
-    async def decide(invocation: ToolInvocation, arguments: str) -> None:
+    async def decide(invocation: ToolInvocation, _arguments: str) -> None:
         invocation.deny(reason)
 
     return decide
@@ -75,6 +75,7 @@ def ask(screen: Screen, prompt: Callable[[Text], object], stream: TextIO) -> Dec
     """A person is asked at the terminal, about one call at a time.
 
     Args:
+        screen: leaves the terminal to the question meanwhile.
         prompt: prints a question without ending the line.
         stream: where the answers come from.
     """

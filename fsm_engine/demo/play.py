@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -92,7 +91,7 @@ ACTS = (
 
 def recorded_messages() -> list[dict[str, Any]]:
     """The conversation, in the form of OpenAI's chat completions."""
-    text = files(__package__).joinpath("conversation.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("conversation.json").read_text(encoding="utf-8")
     messages: list[dict[str, Any]] = json.loads(text)["messages"]
     return messages
 
@@ -101,6 +100,7 @@ async def play(console: Console, *, pause: float = 0.0, clock: Clock | None = No
     """Play it all, and answer with the conversation as it could be sent back to the model.
 
     Args:
+        console: where it is shown.
         pause: seconds between the acts.
         clock: what the engine, the tools and the pauses are timed by.
     """

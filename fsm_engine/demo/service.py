@@ -10,6 +10,7 @@ import json
 import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -49,8 +50,7 @@ class ShopService:
         self._lock = threading.Lock()
         self._recovered = threading.Event()
         self._hanging = 0
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.shop = self
+        self._server = _Server(("127.0.0.1", 0), partial(_Handler, self))
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     def __enter__(self) -> Self:
@@ -113,18 +113,19 @@ class ShopService:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    shop: ShopService
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Somebody who no longer waits for a late answer is no error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    def __init__(self, shop: ShopService, *connection: Any) -> None:
+        self.shop = shop
+        super().__init__(*connection)  # answers the request
 
     def do_GET(self) -> None:
         """Answer how much there is of an article."""
-        shop = self.server.shop
+        shop = self.shop
         if status := shop.suffer(self.path):
             self._answer(status, {"error": "the stock system is down"})
             return
@@ -140,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Pay, then answer."""
-        shop = self.server.shop
+        shop = self.shop
         order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with opened(shop.database) as connection:
             paid = connection.execute(

@@ -117,9 +117,12 @@ def _read_tool_call(call: Any) -> ToolCall:
 
 def _other_fields(message: Any) -> dict[str, JsonValue]:
     """What the message says beside its calls; of an SDK's object what it would send."""
-    dump = _read(message, "model_dump")
+    fields: Mapping[str, Any] = {}
     try:
-        fields = dict(message if isinstance(message, Mapping) else dump(exclude_none=True) if callable(dump) else {})
+        if isinstance(message, Mapping):
+            fields = dict(message)
+        elif _read(message, "model_dump") is not None:
+            fields = message.model_dump(exclude_none=True)
     except Exception:  # noqa: BLE001 # a foreign object: whatever it raises, it says nothing more
         fields = {}
     if not fields:

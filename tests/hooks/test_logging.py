@@ -1,0 +1,101 @@
+"""Lines of the log: what they hold, at which level, and what they never hold."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import structlog
+
+from fsm_engine import ToolCall, ToolContext, ToolError, tool
+
+from ..support import logged, virtual
+
+
+@tool
+async def greet(name: str, password: str = "") -> str:
+    if name == "nobody":
+        raise ToolError("NOT_FOUND", "Nobody is here.", reason="empty")
+    return f"hello {name}"
+
+
+async def test_every_transition_and_the_end_are_logged_with_call_and_attempt() -> None:
+    with logged() as lines:
+        engine = virtual(greet)
+        invocation = await engine.execute_tool_call(ToolCall("greet", {"name": "ada"}, "c1"))
+    moves = [line for line in lines if line["event"] == "transition"]
+    assert [(line["source"], line["trigger"], line["dest"]) for line in moves] == [
+        (entry.source, entry.trigger, entry.dest) for entry in invocation.history
+    ]
+    assert {(line["tool"], line["call_id"], line["uid"]) for line in moves} == {("greet", "c1", invocation.uid)}
+    assert {line["log_level"] for line in moves} == {"debug"}
+    end = lines[-1]
+    assert (end["event"], end["log_level"], end["state"], end["attempts"], end["time_ms"]) == (
+        *("tool call ended", "info", "COMPLETED", 1, 0.0),
+    )
+
+
+async def test_a_failed_call_is_a_warning_with_code_and_detail() -> None:
+    with logged() as lines:
+        await virtual(greet).invoke("greet", {"name": "nobody"})
+    end = lines[-1]
+    assert (end["event"], end["log_level"], end["code"], end["reason"]) == (
+        *("tool call failed", "warning", "NOT_FOUND", "empty"),
+    )
+    assert "Nobody is here" in end["detail"]
+
+
+async def test_no_line_holds_an_argument_or_a_result() -> None:
+    with logged() as lines:
+        engine = virtual(greet)
+        await engine.invoke("greet", {"name": "ada-lovelace", "password": "hunter2"})
+        await engine.invoke("greet", {"name": 5, "password": "hunter2"})
+        await engine.invoke("greet", '{"password": "hunter2"')
+    assert "ada-lovelace" not in str(lines)
+    assert "hunter2" not in str(lines)
+
+
+async def test_without_structlog_configured_lines_go_to_the_standard_library(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="fsm_engine"):
+        engine = virtual(greet)
+        await engine.invoke("greet", {"name": "ada"})
+    assert {record.name for record in caplog.records} == {"fsm_engine"}
+    assert any("transition" in record.getMessage() for record in caplog.records)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="fsm_engine"):
+        await engine.invoke("greet", {"name": "ada"})
+        assert caplog.records == []
+        await engine.invoke("nope")
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_a_filtering_logger_is_asked_before_a_line_is_made() -> None:
+    lines: list[Any] = []
+
+    def keep(_: object, __: str, line: Any) -> Any:
+        lines.append(line)
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[keep], wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    try:
+        engine = virtual(greet)
+        await engine.invoke("greet", {"name": "ada"})
+        assert lines == []
+        await engine.invoke("nope")
+        assert [line["event"] for line in lines] == ["tool call failed"]
+    finally:
+        structlog.reset_defaults()
+
+
+async def test_a_tools_own_logger_knows_the_call() -> None:
+    async def says(ctx: ToolContext) -> str:
+        ctx.log.info("hello", extra=1)
+        return "done"
+
+    with logged() as lines:
+        invocation = await virtual(says).execute_tool_call(ToolCall("says", None, "c1"))
+    (line,) = [line for line in lines if line["event"] == "hello"]
+    assert (line["tool"], line["call_id"], line["uid"], line["attempt"], line["extra"]) == (
+        *("says", "c1", invocation.uid, 1, 1),
+    )
