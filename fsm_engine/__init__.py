@@ -3,7 +3,10 @@
 Begin with `ToolEngine` and `tool`; `Lifecycle` is for those who extend the machine.
 """
 
+from .alerts import Alert, AlertKind
 from .attempt import Attempt
+from .breaker import CircuitBreaker
+from .breaker_policy import BreakerPolicy
 from .calls import ToolCall
 from .clock import Clock, SystemClock, VirtualClock
 from .context import ToolContext
@@ -32,16 +35,20 @@ from .events import (
     ToolFallbackEvent,
     ToolResultEvent,
 )
+from .fallback import FallbackPolicy
+from .health import HealthReport, HealthStatus, ToolHealth
 from .hooking import gate, named, on_enter, on_exit, on_transition
 from .invocation import HistoryEntry, ToolInvocation
 from .lifecycle import ANY_UNFINISHED, Lifecycle, Row, State
 from .machine import Firing, LifecycleMachine
 from .policies import RetryPolicy
+from .rate import RateLimit
 from .registry import ToolRegistry
 from .response import ErrorInfo, Issue, ToolResponse, ToolStatus
 from .run import Run
 from .spec import ToolSpec, tool
 from .stages import Parsed, Stages
+from .states.circuit import CIRCUIT, CircuitState
 from .states.invocation import INVOCATION, ToolState
 from .validators import Invalid
 
@@ -49,8 +56,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ANY_UNFINISHED",
+    "CIRCUIT",
     "INVOCATION",
+    "Alert",
+    "AlertKind",
     "Attempt",
+    "BreakerPolicy",
+    "CircuitBreaker",
+    "CircuitState",
     "Clock",
     "ConfigurationError",
     "Effect",
@@ -58,9 +71,12 @@ __all__ = [
     "ErrorCategory",
     "ErrorInfo",
     "Event",
+    "FallbackPolicy",
     "Firing",
     "FsmEngineError",
     "GapEvent",
+    "HealthReport",
+    "HealthStatus",
     "HistoryEntry",
     "Invalid",
     "Issue",
@@ -68,6 +84,7 @@ __all__ = [
     "LifecycleError",
     "LifecycleMachine",
     "Parsed",
+    "RateLimit",
     "ReentrantTransitionError",
     "RegistrationError",
     "RetryPolicy",
@@ -87,6 +104,7 @@ __all__ = [
     "ToolEvent",
     "ToolExecutionEvent",
     "ToolFallbackEvent",
+    "ToolHealth",
     "ToolInvocation",
     "ToolRegistry",
     "ToolResponse",

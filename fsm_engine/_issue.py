@@ -19,19 +19,19 @@ __all__ = ["Issue"]
 class Issue:
     """What one check found.
 
-    `reason`: machine-readable, such as ``"invalid_warehouse"``. `path`: where, as a JSON path (``"$.warehouse"``).
+    `reason`: machine-readable, such as ``"invalid_warehouse"``. `path`: where, readable (``items[0].sku``; empty: the whole).
     `rule`: the rule that was broken, such as ``"enum"``. `message`: for the model; never the value that was given.
     `allowed`: what the rule allows, as a JSON value.
 
     Raises:
         TypeError: A field other than `allowed` is no text.
 
-    >>> Issue("invalid_warehouse", "$.warehouse", "enum", "There is no such warehouse.", ["north", "south"])
-    Issue(reason='invalid_warehouse', path='$.warehouse', rule='enum', message='There is no such warehouse.', allowed=['north', 'south'])
+    >>> Issue("invalid_warehouse", "warehouse", "enum", "There is no such warehouse.", ["north", "south"])
+    Issue(reason='invalid_warehouse', path='warehouse', rule='enum', message='There is no such warehouse.', allowed=['north', 'south'])
     """
 
     reason: str
-    path: str = "$"
+    path: str = ""
     rule: str | None = None
     message: str = ""
     allowed: JsonValue = field(default=None, hash=False)

@@ -55,8 +55,10 @@ _EFFECT_WORDS: Final[Mapping[Effect, str]] = {
 def partial_text(text: str, reason: str | None, stats: Mapping[str, JsonValue]) -> str:
     """The text of a partial result, after a line that says that it is incomplete, and why."""
     paths = stats.get(LOSSY)
+    age = stats.get("age_s")
+    old = f" It is {_duration(age)} old." if isinstance(age, int | float) else ""
     where = f" Left out or not representable: {', '.join(map(str, paths))}." if isinstance(paths, list) else ""
-    return f"This result is incomplete. Reason: {reason}.{where}\n{text}"
+    return f"This result is incomplete. Reason: {reason}.{old}{where}\n{text}"
 
 
 def error_text(info: ErrorInfo) -> str:
@@ -66,7 +68,8 @@ def error_text(info: ErrorInfo) -> str:
 
 def _error_lines(info: ErrorInfo) -> Iterator[str]:
     yield f"Error {info.code}: {info.message}"
-    yield from map(_issue_line, info.issues)
+    # What the message says already is not said again: every line costs the model tokens.
+    yield from (_issue_line(issue) for issue in info.issues if not issue.message or issue.message not in info.message)
     if info.effect is not None:
         yield _EFFECT_WORDS[info.effect]
     if info.retry_after is not None:
@@ -80,7 +83,8 @@ def _error_lines(info: ErrorInfo) -> Iterator[str]:
 def _issue_line(issue: Issue) -> str:
     rule = f" (rule: {issue.rule})" if issue.rule else ""
     allowed = f" Allowed: {json_text(issue.allowed)}." if issue.allowed is not None else ""
-    return f"- {issue.path}: {issue.message or issue.reason}{rule}{allowed}"
+    path = f"{issue.path}: " if issue.path else ""
+    return f"- {path}{issue.message or issue.reason}{rule}{allowed}"
 
 
 def _duration(seconds: float) -> str:

@@ -309,7 +309,7 @@ def _check(status: ToolStatus, error_info: ErrorInfo | None, reason: str | None)
         raise ValueError(f"reason says why a result is partial; the status is {status.value}")
 
 
-def build(  # noqa: PLR0917 # on the hot path, where keywords cost
+def build(  # on the hot path, where keywords cost
     status: ToolStatus,
     text: str,
     data: Any,
@@ -351,7 +351,7 @@ def _facts(given: Facts) -> dict[str, JsonValue]:
     return facts
 
 
-def fill(  # noqa: PLR0917 # on the hot path, too
+def fill(  # on the hot path, too
     status: ToolStatus,
     text: str,
     data: JsonValue,
@@ -375,7 +375,7 @@ class _Draft(_Late):
 
     __slots__ = tuple(each.name for each in fields(ToolResponse))
 
-    def __init__(  # noqa: PLR0917 # on the hot path, where keywords cost
+    def __init__(  # on the hot path, where keywords cost
         self,
         status: ToolStatus,
         text: str,

@@ -9,22 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 from .admission import Admission
 from .attempt import Attempt
 from .clock import Clock
-from .eager import EagerRun, Spawner
+from .eager import Spawner
 from .errors import Effect, ToolError, ToolErrorCode
-from .fallback import FallbackPolicy, as_substitute, run_function
+from .fallback import FallbackPolicy, as_substitute, run_function, unanswered_fallback, without_substitute
 from .invocation import ToolInvocation
 from .outcome import cancelled_response, denied_response, error_response, timeout_response, unanswered_response
 from .registry import ToolRegistry
 from .response import ErrorInfo, ToolResponse, ToolStatus
 from .runtime import ToolRuntime
 from .spec import ToolSpec
-from .stages import Stages
+from .stages import Stages, standardise_result
 from .states.invocation import ToolState
 
 Activity = Callable[[ToolInvocation], str | Awaitable[str]]
@@ -65,6 +66,7 @@ class Activities:
         self._shop = workshop
         self._clock = workshop.clock
         self._stages = workshop.stages
+        self._is_response_new = workshop.stages.standardise is standardise_result
         self.by_state: Mapping[str, Activity] = {
             ToolState.PENDING.value: self.pending,
             ToolState.VALIDATING.value: self.validating,
@@ -137,7 +139,7 @@ class Activities:
         attempts.append(attempt)
         try:
             coroutine = self._stages.execute(spec, invocation.bound, attempt)
-        except Exception as raised:
+        except Exception as raised:  # noqa: BLE001 # a stage or a tool may raise anything; it becomes the response
             return self._judge(invocation, attempt, None, raised)
         run, result, error = shop.spawner.start(coroutine, copy_context(), invocation.wake)
         if run is None:
@@ -173,15 +175,10 @@ class Activities:
         grace_ends = self._clock.monotonic() + self._shop.cancel_grace
         while not run.finished and self._clock.monotonic() < grace_ends:
             await invocation.pause(grace_ends)
-        if attempt.thread_running:
+        if attempt.goes_on:
             self._shop.on_abandoned(attempt)
-        elif not run.finished:
-            self._shop.on_abandoned(attempt)
-            run.when_ended(lambda: self._late(attempt, run))
-
-    def _late(self, attempt: Attempt, run: EagerRun) -> None:
-        self._shop.on_late(attempt, run.take()[1])
-        attempt.let_go()
+            if not run.finished:
+                run.when_ended(lambda: attempt.function_ended(run.take()[1]))
 
     def _judge(self, invocation: ToolInvocation, attempt: Attempt, result: Any, error: BaseException | None) -> str:
         spec = invocation.spec
@@ -195,9 +192,11 @@ class Activities:
         if error is not None:
             return error_response(error, wall=self._clock.wall())
         try:
-            return self._stages.standardise(result, spec)
-        except Exception as raised:
+            response = self._stages.standardise(result, spec)
+        except Exception as raised:  # noqa: BLE001 # a stage may raise anything; it becomes the response
             return error_response(raised)
+        # The engine completes its own response in place; a stage of the user's may answer with one that it keeps.
+        return response if self._is_response_new else copy(response)
 
     def _judge_response(self, invocation: ToolInvocation, attempt: Attempt, response: ToolResponse) -> str:
         """Settle the attempt and say whether it succeeded; the guards of `fail` read what is decided here."""
@@ -229,7 +228,7 @@ class Activities:
     def _is_retry_allowed(self, invocation: ToolInvocation, attempt: Attempt, now: float) -> bool:
         spec, info = _spec_of(invocation), invocation.error
         policy = spec.retry_policy
-        if info is None or not info.transient or attempt.number > policy.max_retries or attempt.thread_running:
+        if info is None or not info.transient or attempt.number > policy.max_retries or attempt.goes_on:
             return False
         if invocation.is_cancel_requested:  # `cancel` came after the outcome and answered that it stands
             return False
@@ -264,52 +263,49 @@ class Activities:
         return "retry"
 
     async def falling_back(self, invocation: ToolInvocation) -> str:
-        """Fetch the substitute; if there is none, the first error stands."""
-        spec = _spec_of(invocation)
+        """Fetch the substitute; if there is none, the first error stands, and says what became of the substitute."""
+        spec, runtime = _spec_of(invocation), _runtime_of(invocation)
         policy, first = spec.fallback_policy, invocation.response
-        assert policy is not None, "the guards have seen that there is one"
+        assert policy is not None and first is not None, "the guards have seen that there are both"
         age: float | None = None
         found: ToolResponse | None
         if policy.kind == "value":
             found = self._response_of(spec, policy.value)
-        elif policy.kind == "last_good":
-            kept = _runtime_of(invocation).last_good
-            remembered = None if kept is None else kept.recall(invocation.arguments or {})
-            if remembered is None:
-                return "fail"
-            found, age = remembered.response, self._clock.monotonic() - remembered.at
+        elif runtime.last_good is not None:
+            found, age = runtime.last_good.recall(invocation.arguments or {})
         else:
             found = await self._run_fallback(invocation, policy)
-            if invocation.is_cancel_requested and found is None:
+            if found is None:
                 return self.cancelled(invocation, invocation.effect_so_far)
-        if found is None or found.error_info is not None:
-            info = None if found is None else found.error_info
-            self._shop.logger.warning(
-                "fallback failed",
-                tool=spec.name,
-                uid=invocation.uid,
-                code=None if info is None else info.code,
-                detail=None if info is None else info.detail,
-            )
-            return "fail"
-        invocation.response = as_substitute(found, invocation.fallback_reason, age, first)
-        return "succeed"
+        info = found.error_info
+        if info is None:
+            invocation.response = as_substitute(found, invocation.fallback_reason, age, first)
+            return "succeed"
+        invocation.response = without_substitute(first, invocation.fallback_reason, info)
+        self._shop.logger.warning(
+            "fallback failed", tool=spec.name, uid=invocation.uid, code=info.code, reason=info.reason, detail=info.detail
+        )
+        return "fail"
 
     async def _run_fallback(self, invocation: ToolInvocation, policy: FallbackPolicy) -> ToolResponse | None:
-        """What the function gave; `None`: it was cut short by a limit or a cancellation."""
-        spec = _spec_of(invocation)
+        """What the function gave; `None`: it was cut short by a cancellation."""
+        spec, runtime = _spec_of(invocation), _runtime_of(invocation)
         assert policy.function is not None, "this kind has one"
         until = self._clock.monotonic() + policy.timeout
         if invocation.deadline is not None:
             until = min(until, invocation.deadline)
-        coroutine = run_function(policy.function, self._stages.bind(spec, invocation.arguments or {}))
+        try:
+            bound = self._stages.bind(spec, invocation.arguments or {})
+        except Exception as raised:
+            return error_response(raised)
+        coroutine = run_function(policy.function, bound, runtime.fallback_slots)
         run, result, error = self._shop.spawner.start(coroutine, copy_context(), invocation.wake)
         if run is not None:
             while not run.finished:
                 if invocation.is_cancel_requested or self._clock.monotonic() >= until:
                     run.when_ended(lambda: None)
                     run.cancel()
-                    return None
+                    return None if invocation.is_cancel_requested else unanswered_fallback(spec.name)
                 await invocation.pause(until)
             result, error = run.take()
         return self._response_of(spec, result, error)
@@ -339,7 +335,8 @@ def _settle(invocation: ToolInvocation, info: ErrorInfo | None, seconds: float) 
     """Tell the circuit what came of its permit; an error that says nothing of the tool's health gives it back."""
     permit, invocation.permit = invocation.permit, None
     policy = _spec_of(invocation).breaker
-    assert permit is not None and policy is not None, "the caller has looked"
+    assert permit is not None, "the caller has looked"
+    assert policy is not None, "a tool without a circuit gets no permit"
     if info is None:
         permit.success(seconds)
     elif policy.counts(info.code, by_default=info.counts):
@@ -365,9 +362,4 @@ def _timed_out(spec: ToolSpec, attempt: Attempt, reason: str) -> ToolResponse:
         "idle": f"gave no sign of life for {spec.idle_timeout:g} s" if spec.idle_timeout is not None else "was silent",
         "deadline": "did not answer before the call's deadline",
     }[reason]
-    advice = (
-        "It changes nothing, so it may be asked again."
-        if spec.read_only
-        else "Whether it took effect is unknown: find that out before asking again."
-    )
-    return timeout_response(spec.name, f"{took}. {advice}", reason=reason, effect=effect)
+    return timeout_response(spec.name, f"{took}.", reason=reason, effect=effect)

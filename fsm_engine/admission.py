@@ -9,20 +9,23 @@ from .errors import Effect
 from .invocation import ToolInvocation
 from .limits import Slots
 from .outcome import cancelled_response, refuse_for_circuit, refuse_for_queue, timeout_response
+from .rate import RateTokens
 from .runtime import ToolRuntime
+from .spec import ToolSpec
 
 
 class Admission:
     """The activity of `ADMITTING`.
 
-    Slots are taken in the order of asking, the tool's own before those that all tools share. The permit is taken
-    synchronously and last, so that nothing comes between it and the attempt. All of it is the invocation's lease.
+    What is the tool's own is taken before what all tools share, so that whoever waits for a busy tool keeps no place
+    that another tool could use. The permit is taken synchronously and last, so that nothing comes between it and the
+    attempt. All of it is the invocation's lease.
 
     Args:
-        on_threads_short: is told when somebody must wait for a thread.
+        on_threads_short: is told when a call of a tool must wait for a thread.
     """
 
-    def __init__(self, clock: Clock, on_threads_short: Callable[[ToolInvocation], object]) -> None:
+    def __init__(self, clock: Clock, on_threads_short: Callable[[ToolSpec], object]) -> None:
         self._clock = clock
         self._on_threads_short = on_threads_short
 
@@ -40,62 +43,82 @@ class Admission:
 
     async def _acquire(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str:
         began = self._clock.monotonic()
-        for slots in runtime.own:
-            if trigger := await self._take_slot(invocation, runtime, slots):
-                return trigger
-        if runtime.rate is not None and (trigger := await self._take_token(invocation, runtime)):
-            return trigger
-        for slots in runtime.shared:
-            if trigger := await self._take_slot(invocation, runtime, slots):
-                return trigger
-        invocation.queue_seconds += self._clock.monotonic() - began
-        return self._take_permit(invocation, runtime)
+        try:
+            trigger = await self._take_all(invocation, runtime, runtime.own)
+            if trigger is None:
+                if runtime.rate is None:
+                    trigger = await self._take_all(invocation, runtime, runtime.shared)
+                else:
+                    trigger = await self._take_token(invocation, runtime, runtime.rate)
+        finally:
+            invocation.queue_seconds += self._clock.monotonic() - began
+        # What was waited for may have come together with a reason to leave.
+        trigger = trigger or self._reason_to_leave(invocation, runtime)
+        return trigger or self._take_permit(invocation, runtime)
 
-    async def _take_slot(self, invocation: ToolInvocation, runtime: ToolRuntime, slots: Slots) -> str | None:
-        """`None`: the slot is held. Else the trigger for what came first."""
-        if not slots.try_acquire():
-            if slots is runtime.threads:
-                self._on_threads_short(invocation)
-            if trigger := await self._wait(invocation, runtime, slots):
-                return trigger
-        invocation.slots = (*invocation.slots, slots)
+    async def _take_all(self, invocation: ToolInvocation, runtime: ToolRuntime, wanted: tuple[Slots, ...]) -> str | None:
+        """`None`: the slots are held. Else the trigger for what came first."""
+        for slots in wanted:
+            if not slots.try_acquire():
+                if slots is runtime.threads:
+                    self._on_threads_short(runtime.spec)
+                if trigger := await self._wait(invocation, runtime, slots):
+                    return trigger
+            invocation.slots = (*invocation.slots, slots)
         return None
 
     async def _wait(self, invocation: ToolInvocation, runtime: ToolRuntime, slots: Slots) -> str | None:
-        if runtime.is_queue_full():
-            refuse_for_queue(invocation, runtime.seconds_until_free(), reason="queue_full")
+        if runtime.is_queue_full:
+            refuse_for_queue(invocation, runtime.seconds_until_free, reason="queue_full")
             return "admit"
-        request = slots.request(invocation.wake_from_any_thread)
-        trigger: str | None = None
-        while not request.granted:
-            if trigger := self._reason_to_leave(invocation, runtime):
-                break
-            await invocation.pause(invocation.deadline)
-        if trigger:
-            slots.withdraw(request)
-        return trigger
+        request = slots.request(invocation.wake_from_any_thread, runtime)
+        is_kept = False
+        try:
+            while not request.granted:
+                if trigger := self._reason_to_leave(invocation, runtime):
+                    return trigger
+                await self._pause(invocation, runtime, invocation.deadline)
+            is_kept = True
+        finally:
+            if not is_kept:
+                slots.withdraw(request)
+        return None
 
-    async def _take_token(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str | None:
-        rate, turnstile = runtime.rate, runtime.turnstile
-        assert rate is not None, "the caller has looked"
+    async def _take_token(self, invocation: ToolInvocation, runtime: ToolRuntime, rate: RateTokens) -> str | None:
+        """Take a token and what all tools share.
+
+        The turnstile is held until both are there: a token that is taken while the call still waits for a slot would
+        be of another time than the attempt, and no shared slot may be kept from others while a token is waited for.
+        """
+        turnstile = runtime.turnstile
         if not turnstile.try_acquire() and (trigger := await self._wait(invocation, runtime, turnstile)):
             return trigger
         try:
-            while seconds := rate.take():
+            while seconds := rate.seconds_until_free():
                 until = self._clock.monotonic() + seconds
                 if invocation.deadline is not None and until >= invocation.deadline:
                     refuse_for_queue(invocation, seconds, reason="rate_limited")
                     return "admit"
-                while self._clock.monotonic() < until:
-                    if trigger := self._reason_to_leave(invocation, runtime):
-                        return trigger
-                    await invocation.pause(until)
+                if trigger := self._reason_to_leave(invocation, runtime):
+                    return trigger
+                await self._pause(invocation, runtime, until)
+            trigger = await self._take_all(invocation, runtime, runtime.shared)
+            if trigger is None:
+                rate.take()
+            return trigger
         finally:
             turnstile.release()
-        return None
+
+    async def _pause(self, invocation: ToolInvocation, runtime: ToolRuntime, until: float | None) -> None:
+        """Wait where a circuit that changes finds the call and wakes it."""
+        runtime.waiting[invocation] = None
+        try:
+            await invocation.pause(until)
+        finally:
+            runtime.waiting.pop(invocation, None)
 
     def _reason_to_leave(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str | None:
-        """Why waiting makes no sense any more, as the trigger that says so."""
+        """Why an attempt makes no sense any more, as the trigger that says so."""
         if invocation.is_cancel_requested:
             effect = invocation.effect_so_far
             invocation.response = cancelled_response(invocation.tool_name, invocation.cancel_reason, effect=effect)
@@ -103,6 +126,7 @@ class Admission:
         if self._is_late(invocation):
             return self._too_late(invocation)
         if runtime.breaker is not None and runtime.breaker.is_open:
+            runtime.breaker.count_refusal()
             refuse_for_circuit(invocation)
             return "admit"
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +11,7 @@ from typing import Any
 from .breaker import BreakerEvent, CircuitBreaker
 from .clock import Clock
 from .errors import ConfigurationError
+from .spec import ToolSpec
 from .states.circuit import CircuitState
 
 
@@ -35,7 +36,7 @@ class Alert:
 
     Attributes:
         kind: what it is about.
-        tool: the tool; for a circuit of its own, `name@version`; `None`: no single one.
+        tool, version: which tool; `None`: no single one.
         group: the circuit's group, if it has one.
         reason: why, machine-readable: `failure_rate`, `manual`, ...
         at: monotonic seconds.
@@ -44,6 +45,7 @@ class Alert:
 
     kind: AlertKind
     tool: str | None
+    version: str | None
     group: str | None
     reason: str
     at: float
@@ -71,10 +73,14 @@ class Alerts:
         """Hand every alert to this function from now on; answers a function that ends it.
 
         Raises:
-            ConfigurationError: the receiver is no function.
+            ConfigurationError: the receiver is no function, or one that would have to be awaited.
         """
         if not callable(receiver):
             raise ConfigurationError(f"an alert goes to a function, not to {type(receiver).__name__}")
+        if inspect.iscoroutinefunction(receiver) or inspect.iscoroutinefunction(type(receiver).__call__):
+            raise ConfigurationError(
+                "an alert waits for nobody, but the receiver is a coroutine function; start a task in a plain function"
+            )
         self._receivers.append(receiver)
 
         def stop() -> None:
@@ -83,30 +89,43 @@ class Alerts:
 
         return stop
 
-    def send(self, kind: AlertKind, *, tool: str | None = None, group: str | None = None, reason: str = "") -> None:
-        """Tell everybody; a receiver that raises is logged."""
-        alert = Alert(kind, tool, group, reason, self._clock.monotonic(), self._clock.wall())
+    def send(self, kind: AlertKind, spec: ToolSpec | None = None, *, reason: str, is_of_group: bool = False) -> None:
+        """Tell everybody; a receiver that raises is logged.
+
+        Args:
+            spec: the tool.
+            is_of_group: it stands for all tools of its circuit's group.
+        """
+        group = None if spec is None else spec.breaker_group
+        is_of_tool = spec is not None and not (is_of_group and group is not None)
+        tool, version = (spec.name, spec.version) if spec is not None and is_of_tool else (None, None)
+        alert = Alert(kind, tool, version, group, reason, self._clock.monotonic(), self._clock.wall())
         for receiver in tuple(self._receivers):
             try:
                 receiver(alert)
-            except (Exception, CancelledError) as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 # whatever it is, it is the receiver's own affair
                 self._logger.error("alert receiver failed", kind=str(kind), exception_type=type(error).__name__)
 
-    def circuit_changed(self, breaker: CircuitBreaker, event: BreakerEvent, group: str | None) -> None:
-        """A circuit has moved into another state."""
+    def circuit_changed(self, breaker: CircuitBreaker, event: BreakerEvent, spec: ToolSpec | None) -> None:
+        """A circuit has moved into another state.
+
+        Args:
+            spec: a tool that has this circuit.
+        """
         if event.source == event.dest:
             return
-        kind = _BY_STATE.get(CircuitState(str(event.dest)), AlertKind.CIRCUIT_MODE)
-        tool = None if group is not None else breaker.name
+        kind = _BY_STATE.get(event.dest, AlertKind.CIRCUIT_MODE)
         self._logger.warning("circuit changed", circuit=breaker.name, dest=str(event.dest), reason=str(event.reason))
-        self.send(kind, tool=tool, group=group, reason=str(event.reason))
+        self.send(kind, spec, reason=str(event.reason), is_of_group=True)
 
-    def threads_short(self, tool: str) -> None:
+    def threads_short(self, spec: ToolSpec) -> None:
         """Somebody must wait for a thread; said once until there are free ones again."""
         if not self._are_threads_short:
             self._are_threads_short = True
-            self._logger.warning("all threads are busy", tool=tool)
-            self.send(AlertKind.THREADS_EXHAUSTED, tool=tool, reason="all_threads_busy")
+            self._logger.warning("all threads are busy", tool=spec.name)
+            self.send(AlertKind.THREADS_EXHAUSTED, spec, reason="all_threads_busy")
 
     def threads_free(self) -> None:
         """Nobody waits for a thread any more."""

@@ -54,7 +54,7 @@ class Attempt:
     is_unwanted: bool = False
     thread_running: bool = False
     run: EagerRun | None = None
-    _on_thread_end: Callable[[], object] | None = None
+    _on_end: Callable[[], object] | None = None
 
     def __init__(
         self, invocation: ToolInvocation, number: int, started_at: float, deadline: float | None, watcher: Watcher
@@ -86,7 +86,7 @@ class Attempt:
 
     def let_go(self) -> None:
         """Nothing more can come of it."""
-        self.run = self._on_thread_end = None
+        self.run = self._on_end = None
         if hasattr(self, "invocation"):
             del self.invocation
 
@@ -116,16 +116,21 @@ class Attempt:
         except RuntimeError:  # the loop was closed while an abandoned thread went on; nobody is left to be told
             return
 
-    def thread_ended(self, error: BaseException | None = None) -> None:
-        """The tool's thread is free again, in time or long after everybody left."""
+    @property
+    def goes_on(self) -> bool:
+        """The function runs although nobody waits for it: in its thread, or as a coroutine that ignores its cancellation."""
+        return self.thread_running or (self.is_unwanted and self.run is not None and not self.run.finished)
+
+    def function_ended(self, error: BaseException | None = None) -> None:
+        """The function's thread is free again, or its coroutine is over; in time or long after everybody left."""
         self.thread_running = False
         if self.is_over:
             self.watcher.on_late(self, error)
-        if self._on_thread_end is not None:
-            self._on_thread_end()
+        if self._on_end is not None:
+            self._on_end()
         if self.is_over:
             self.let_go()
 
-    def when_thread_ends(self, callback: Callable[[], object]) -> None:
-        """Call back once the running thread has really ended."""
-        self._on_thread_end = callback
+    def when_function_ends(self, callback: Callable[[], object]) -> None:
+        """Call back once a function that goes on has really ended."""
+        self._on_end = callback

@@ -158,6 +158,16 @@ class CircuitBreaker(Circuit):
             return False
         return self._catch_up(asked=True).refuses
 
+    @property
+    def admits(self) -> bool:
+        """Whether a call would be let through now; takes no permit, so that another caller may be faster."""
+        return not self.is_open and (self._stay.admits_freely or self._stay.free > 0)
+
+    def count_refusal(self) -> None:
+        """A call was not made because `is_open` said so; `metrics()` counts it among the refused."""
+        with self._lock:
+            self._refused += 1
+
     def metrics(self) -> BreakerMetrics:
         """What the circuit has counted. An open circuit goes on showing the window that opened it."""
         self._catch_up(asked=False)

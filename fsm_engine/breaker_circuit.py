@@ -182,6 +182,11 @@ class Circuit(pybreaker.CircuitBreaker):
         """Let every call through and count without effect, until a person says otherwise."""
         self._change(CircuitState.METRICS_ONLY, ChangeReason.MANUAL)
 
+    def stop_timer(self) -> None:
+        """Set no alarm for the end of the present state: whoever looks next makes the move."""
+        with self._lock:
+            self._cancel_timer()
+
     def _create_new_state(
         self, new_state: str, prev_state: pybreaker.CircuitBreakerState | None = None, notify: bool = False
     ) -> Any:

@@ -73,11 +73,11 @@ def printable_name(name: str) -> str:
 
 
 def canonical_json(arguments: Any) -> str:
-    """One text for equal arguments, whatever the order of their keys.
+    r"""One text for equal arguments, whatever the order of their keys.
 
     Example:
         >>> canonical_json({"b": 1, "a": "é"})
-        '{"a":"\\\\u00e9","b":1}'
+        '{"a":"\\\u00e9","b":1}'
     """
     return json.dumps(arguments, sort_keys=True, separators=(",", ":"), default=repr)
 

@@ -5,14 +5,21 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from .diagram import BUILT_IN, FORMATS, Diagram, check_all, invocation_diagram, lifecycle_diagram, render_all
+from .diagram import (
+    BUILT_IN,
+    FORMATS,
+    Diagram,
+    check_all,
+    find_lifecycle,
+    invocation_diagram,
+    lifecycle_diagram,
+    render_all,
+)
 from .errors import ConfigurationError
 from .lifecycle import Lifecycle
 from .soundness import check_lifecycle
@@ -104,22 +111,10 @@ def _write(drawn: Diagram, output: Path | None, form: str | None) -> None:
 
 
 def _find(target: str) -> Lifecycle:
-    """The lifecycle of a name or of `module:name`; modules of the current folder are found, as `python -m` finds them."""
-    if target in BUILT_IN:
-        return BUILT_IN[target]
-    module, colon, name = target.partition(":")
-    if not (module and colon and name):
-        _give_up(f"there is no lifecycle {target!r}; name one of {', '.join(BUILT_IN)}, or module:name")
-    sys.path.insert(0, "")
     try:
-        found = getattr(importlib.import_module(module), name, None)
-    except (ConfigurationError, ImportError) as error:  # an unsound lifecycle says so when its module is imported
+        return find_lifecycle(target)
+    except ConfigurationError as error:
         _give_up(str(error))
-    finally:
-        sys.path.remove("")
-    if not isinstance(found, Lifecycle):
-        _give_up(f"{name} of the module {module} is no Lifecycle")
-    return found
 
 
 def _give_up(why: str) -> NoReturn:

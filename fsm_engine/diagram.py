@@ -20,8 +20,9 @@ from typing import Any, Final
 
 from .drawing import markdown, render
 from .drawing.dot import dot
-from .drawing.folder import BUILT_IN, check_all, render_all
+from .drawing.folder import check_all, render_all
 from .drawing.mermaid import mermaid
+from .drawing.names import BUILT_IN, find_lifecycle
 from .drawing.path import path_picture, path_table
 from .drawing.picture import Picture, picture_of
 from .drawing.trace import check_trace, read_trace, trace_of
@@ -177,6 +178,7 @@ __all__ = [
     "FORMATS",
     "Diagram",
     "check_all",
+    "find_lifecycle",
     "invocation_diagram",
     "lifecycle_diagram",
     "render_all",

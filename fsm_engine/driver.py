@@ -55,7 +55,7 @@ class Driver:
                 fire(invocation, trigger)
                 if invocation.is_refused and invocation.state in self._stopped_by_gates:
                     fire(invocation, "abort")
-        except BaseException as error:  # noqa: BLE001 # what is to pass is raised again
+        except BaseException as error:  # what is to pass is raised again
             if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
                 # An activity of the user's was cancelled while it waited in its own way.
                 invocation.interruption = error

@@ -21,9 +21,9 @@ from .calls import ToolCall, duplicate_id_error, read_call
 from .clock import Clock, SystemClock
 from .driver import Driver
 from .eager import Spawner
-from .errors import ConfigurationError, EngineClosedError
+from .errors import ConfigurationError, EngineClosedError, ToolError
 from .events import Event
-from .health import HealthReport, HealthStatus, ToolHealth, probe_of, read_probe, skipped
+from .health import HealthReport, HealthStatus, ToolHealth, read_probe, skipped
 from .hooks.logging import engine_logger, log_late_result
 from .invocation import EventSink, ToolInvocation
 from .lifecycle import Lifecycle
@@ -33,7 +33,7 @@ from .registry import ToolRegistry
 from .response import ToolResponse
 from .run import Run
 from .runtime import Runtimes, ThreadUse
-from .spec import ToolSpec
+from .spec import ToolSpec, tool_of
 from .stages import Stages, publish_nothing
 from .states.invocation import INVOCATION
 from .sync import LoopThread
@@ -123,7 +123,7 @@ class ToolEngine:
         )
         machine = build_machine(lifecycle, hooks, self._stages, self._logger)
         self.lifecycle = machine.lifecycle
-        built_in = Activities(workshop, Admission(self.clock, lambda call: self._alerts.threads_short(call.tool_name)))
+        built_in = Activities(workshop, Admission(self.clock, self._alerts.threads_short))
         by_state = merge_activities(self.lifecycle, built_in.by_state, activities or {})
         stopped_by_gates = states_stopped_by_gates(self.lifecycle)
         self._driver = Driver(machine, built_in, by_state, stopped_by_gates, self._logger)
@@ -184,13 +184,27 @@ class ToolEngine:
             await self._driver.settle(tasks, invocations)
         return invocations
 
-    def start(self, call: Any, *, deadline: float | None = None) -> ToolInvocation:
+    def start(
+        self,
+        call: Any,
+        *,
+        deadline: float | None = None,
+        on_event: EventSink | None = None,
+        refuse: ToolError | None = None,
+    ) -> ToolInvocation:
         """Start one call and answer at once; await the invocation, or cancel, approve or deny it.
+
+        Args:
+            on_event: is given each of its events, and numbers them.
+            refuse: answer the call with this error and run nothing.
 
         Raises:
             RuntimeError: no event loop is running.
         """
-        invocation = self._make(read_call(call), self._sink, deadline)
+        sink = self._sink if on_event is None else self._sink_after(on_event)
+        invocation = self._make(read_call(call), sink, deadline)
+        if refuse is not None:
+            invocation.refuse(error_response(refuse))
         self._driver.spawn(invocation)
         return invocation
 
@@ -203,8 +217,7 @@ class ToolEngine:
         """
 
         def begin(run: Run) -> None:
-            sink = run.publish if self._sink is None else _both(run.publish, self._sink)
-            run.invocations = self._make_batch(calls, sink, deadline)
+            run.invocations = self._make_batch(calls, self._sink_after(run.publish), deadline)
             for invocation in run.invocations:
                 task = self._driver.spawn(invocation)
                 task.add_done_callback(run.ended)
@@ -235,15 +248,19 @@ class ToolEngine:
         """Add a tool, a `ToolSpec` or a plain function.
 
         Args:
-            replace: it may take the place of one with the same name (and version, if it is a canary).
+            replace: it may take the place of the same version of the same name, or, if it is no canary, of the stable
+                version.
 
         Raises:
             ConfigurationError: the name is taken, or the tool cannot work.
         """
-        spec = self.registry.register(tool, replace=replace)
-        self._runtimes.of(spec)
+        spec = tool_of(tool)
+        self._runtimes.check(spec, self.registry.beside(spec))
+        self.registry.register(spec, replace=replace)
         if replace:
             self._runtimes.keep_only(self.registry)
+            self._failing.intersection_update(self.registry)
+        self._runtimes.of(spec)
         return spec
 
     @property
@@ -276,8 +293,9 @@ class ToolEngine:
         check_seconds("timeout", timeout)
         asked: dict[ToolSpec, ToolInvocation] = {}
         answers: dict[ToolSpec, ToolHealth] = {}
-        for spec in self.registry:
-            probe = probe_of(spec)
+        specs = tuple(self.registry)  # tools may come and go while the probes run
+        for spec in specs:
+            probe = self._runtimes.probe_of(spec)
             if probe is None:
                 answers[spec] = skipped(spec, "it declares no health_check", self._circuit_state(spec))
             elif isinstance(spec.health_check, Mapping) and not (spec.read_only or include_writing):
@@ -290,10 +308,9 @@ class ToolEngine:
         await self._driver.settle(tasks, asked.values())
         for spec, invocation in asked.items():
             answers[spec] = read_probe(spec, invocation, self._circuit_state(spec))
-        self._runtimes.keep_only(self.registry)
-        for spec, health in answers.items():
-            self._report_health(spec, health)
-        return HealthReport(tuple(answers[spec] for spec in self.registry))
+        for spec in specs:
+            self._report_health(spec, answers[spec])
+        return HealthReport(tuple(answers[spec] for spec in specs))
 
     def _circuit_state(self, spec: ToolSpec) -> str | None:
         breaker = self._runtimes.of(spec).breaker
@@ -306,11 +323,11 @@ class ToolEngine:
             return
         kind = AlertKind.HEALTH_FAILING if is_failing else AlertKind.HEALTH_RECOVERED
         (self._failing.add if is_failing else self._failing.discard)(spec)
-        self._alerts.send(kind, tool=spec.name, group=spec.breaker_group, reason=health.code or "probe_passed")
+        self._alerts.send(kind, spec, reason=health.code or "probe_passed")
 
     def _is_well(self, spec: ToolSpec) -> bool:
         breaker = self._runtimes.of(spec).breaker
-        return breaker is None or not breaker.is_open
+        return breaker is None or breaker.admits
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -375,6 +392,7 @@ class ToolEngine:
         for invocation in unfinished:
             if not invocation.is_final:
                 self._report_unended(invocation)
+        self._runtimes.circuits.stop_timers()
         return unfinished
 
     # -- making --------------------------------------------------------------------------------------------------
@@ -429,6 +447,9 @@ class ToolEngine:
                 self._background = LoopThread(self._cancel_grace)
             return self._background
 
+    def _sink_after(self, first: EventSink) -> EventSink:
+        return first if self._sink is None else _both(first, self._sink)
+
     def _published(self) -> EventSink:
         """The `publish` stage as a sink: what it raises is logged and changes nothing."""
         publish, logger = self._stages.publish, self._logger
@@ -450,13 +471,13 @@ class ToolEngine:
         self._runtimes.abandoned.discard(attempt)
         log_late_result(self._logger, attempt, error)
         reason = "success" if error is None else type(error).__name__
-        self._alerts.send(AlertKind.LATE_RESULT, tool=attempt.invocation.tool_name, reason=reason)
+        self._alerts.send(AlertKind.LATE_RESULT, attempt.invocation.spec, reason=reason)
 
     def _report_abandoned(self, attempt: Attempt) -> None:
         self._runtimes.abandoned.add(attempt)
         tool = attempt.invocation.tool_name
         self._logger.warning("tool was left to itself", tool=tool, uid=attempt.invocation.uid, attempt=attempt.number)
-        self._alerts.send(AlertKind.TOOL_ABANDONED, tool=tool, reason="ignores_cancellation")
+        self._alerts.send(AlertKind.TOOL_ABANDONED, attempt.invocation.spec, reason="ignores_cancellation")
 
 
 def _refuse_in_loop(instead: str) -> None:

@@ -4,7 +4,8 @@ Every event has a number that grows by one within its run (`seq`), a wall time f
 epoch) and, if it speaks of a call, the model's `id` and the engine's `uid`. `to_dict` gives the form on the wire.
 A call has exactly one of `ToolResultEvent` and `ToolErrorEvent`, and nothing after it.
 
-The model *writing* a call is a `tool_call`; the tool *running* is a `tool_execution`.
+The model *writing* the arguments is `tool_arguments`; the call that it has asked for is `tool_call`; the tool *running*
+is `tool_execution`. `event_schema.json` beside this module describes every event on the wire.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from .jsonable import to_jsonable
 from .response import ToolResponse
 
 
@@ -31,6 +33,11 @@ class Event(Struct):
 
     seq: int
     at: float
+
+    @property
+    def is_lasting(self) -> bool:
+        """It is worth an id on the wire and a place in a log; the others are progress and pieces of a whole."""
+        return True
 
     def to_dict(self) -> dict[str, Any]:
         """The event as a strict-JSON object; what is `None` is left out."""
@@ -56,6 +63,12 @@ class ToolCallEvent(ToolEvent):
 
     name: str
     arguments: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as a strict-JSON object; what a caller has handed over in a dictionary need not be JSON."""
+        wire = Event.to_dict(self)
+        wire["arguments"] = to_jsonable(wire["arguments"]).value
+        return wire
 
 
 class ToolExecutionEvent(ToolEvent):
@@ -85,6 +98,11 @@ class ToolExecutionEvent(ToolEvent):
     def is_state_change(self) -> bool:
         """The call has entered a state; neither progress nor a chunk."""
         return self.progress is None and self.message is None and self.chunk is None
+
+    @property
+    def is_lasting(self) -> bool:
+        """Only a change of state is."""
+        return self.is_state_change
 
 
 class ToolFallbackEvent(ToolEvent):
@@ -132,9 +150,88 @@ class ToolErrorEvent(ToolEvent):
         return wire
 
 
+class ToolArgumentsEvent(Event):
+    """The model is writing the arguments of a call; nothing runs yet, so the call has no `uid`.
+
+    Sent only for a known tool that hides none of its arguments: half a secret could not be recognised.
+
+    Attributes:
+        id: the model's id of the call, or the one that was made for it; the same as in the `tool_call` that follows,
+            if one follows.
+        name: of the tool.
+        delta: the next piece of the arguments' JSON text.
+    """
+
+    type: ClassVar[str] = "tool_arguments"
+
+    id: str
+    name: str
+    delta: str
+
+    @property
+    def is_lasting(self) -> bool:
+        """The `tool_call` has all of it."""
+        return False
+
+
+class ThinkingEvent(Event):
+    """What the model says on its way: its reasoning, and the text beside its calls.
+
+    Attributes:
+        content: a piece of it, or all that the model said in one message.
+        piece: it is a piece, sent as the model writes; whether it belongs to the answer is not known yet. The whole
+            follows: as one of these if the model goes on to call tools (or has reasoned), as `final_answer` else.
+    """
+
+    type: ClassVar[str] = "thinking"
+
+    content: str
+    piece: bool = False
+
+    @property
+    def is_lasting(self) -> bool:
+        """Only the whole is."""
+        return not self.piece
+
+
+class FinalAnswerEvent(Event):
+    """The model's last message, whole."""
+
+    type: ClassVar[str] = "final_answer"
+
+    content: str
+
+
+class RunEndedEvent(Event):
+    """The run is over. Always the last event, and there always is one.
+
+    Attributes:
+        reason: a `RunEnd`, or what whoever stopped the run gave as the reason.
+        message: words for a person, where there is more to say.
+    """
+
+    type: ClassVar[str] = "run_ended"
+
+    reason: str
+    message: str | None = None
+
+
 class GapEvent(Event):
-    """The reader was too slow, and this many events (progress or chunks, nothing else) were left out."""
+    """This many events are missing here: none that matters if they were `coalesced`, any if they are `lost`.
+
+    Attributes:
+        seq: the number of the first that is missing; 0 where numbers begin anew.
+        missed: how many; 0: not known.
+        reason: `coalesced`: the reader was slow, and progress and pieces were left out. `lost`: the log no longer has
+            them. `unknown_id`: no event has the number that the reader has last seen, so it gets all that there is.
+    """
 
     type: ClassVar[str] = "gap"
 
     missed: int
+    reason: str = "coalesced"
+
+    @property
+    def is_lasting(self) -> bool:
+        """It is made for one reader, and stands in no log."""
+        return False

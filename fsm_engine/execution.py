@@ -110,7 +110,7 @@ async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
             error = raised
             raise
         finally:
-            attempt.call_in_loop(attempt.thread_ended, error)
+            attempt.call_in_loop(attempt.function_ended, error)
 
     attempt.thread_running = True
     try:
@@ -127,7 +127,7 @@ async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
 async def _on_executor(executor: Executor, call: Callable[[], Any], attempt: Attempt) -> Any:
     def ended(future: Future[Any]) -> None:
         error = None if future.cancelled() else future.exception()
-        attempt.call_in_loop(attempt.thread_ended, error)
+        attempt.call_in_loop(attempt.function_ended, error)
 
     future = executor.submit(call)
     attempt.thread_running = True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -12,9 +14,10 @@ from cachetools import TTLCache
 
 from .calls import fingerprint
 from .clock import Clock
-from .errors import ConfigurationError
+from .errors import ConfigurationError, ToolError, ToolErrorCode
+from .limits import Slots
 from .policies import check_count, check_seconds
-from .response import ToolResponse
+from .response import ErrorInfo, ToolResponse
 from .threads import run_in_thread
 
 _UNSET: Any = object()
@@ -28,7 +31,8 @@ class FallbackPolicy:
 
     Args:
         value: the answer itself.
-        function: is called with the tool's arguments, as the tool would be; plain or coroutine function.
+        function: is called with the tool's arguments, as the tool would be; plain or coroutine function. A plain one
+            runs in a thread, eight at once for each tool; beyond that the first error stands.
         last_good: the newest successful result for the same arguments; for read-only tools.
         on_failure: also stand in when attempts have failed (codes that count against the circuit) and no retry is left.
         timeout: seconds that the function may take.
@@ -96,10 +100,11 @@ def as_fallback(given: Any, tool: str, *, read_only: bool) -> FallbackPolicy | N
     return policy
 
 
-class Remembered(NamedTuple):
+class _Remembered(NamedTuple):
     """A good result, and when it was one (monotonic seconds)."""
 
-    response: ToolResponse
+    text: str
+    data: Any
     at: float
 
 
@@ -108,42 +113,90 @@ class LastGood:
 
     def __init__(self, policy: FallbackPolicy, clock: Clock) -> None:
         self._clock = clock
-        self._kept: TTLCache[str, Remembered] = TTLCache(policy.max_entries, policy.max_age, timer=clock.monotonic)
+        self._kept: TTLCache[str, _Remembered] = TTLCache(policy.max_entries, policy.max_age, timer=clock.monotonic)
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def remember(self, arguments: Mapping[str, Any], response: ToolResponse) -> None:
-        """Keep a result for these arguments."""
-        self._kept[fingerprint(arguments)] = Remembered(response, self._clock.monotonic())
+        """Keep a result for these arguments, safe from whoever changes the response."""
+        kept = _Remembered(response.text, copy.deepcopy(response.data), self._clock.monotonic())
+        self._kept[fingerprint(arguments)] = kept
 
-    def recall(self, arguments: Mapping[str, Any]) -> Remembered | None:
-        """The newest result for these arguments that is not too old."""
-        return self._kept.get(fingerprint(arguments))
+    def recall(self, arguments: Mapping[str, Any]) -> tuple[ToolResponse, float | None]:
+        """The newest result for these arguments that is not too old, and its age in seconds; else an error."""
+        kept = self._kept.get(fingerprint(arguments))
+        if kept is None:
+            words = "There is no good result for these arguments, or it is too old."
+            return ToolResponse.error(ToolErrorCode.NOT_FOUND, words, reason="nothing_remembered"), None
+        return ToolResponse.success(kept.text, kept.data), self._clock.monotonic() - kept.at
 
 
-def run_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Coroutine[Any, Any, Any]:
-    """A coroutine, not yet begun, that calls a fallback function: a plain one in a thread."""
+def run_function(function: Callable[..., Any], arguments: Mapping[str, Any], slots: Slots) -> Coroutine[Any, Any, Any]:
+    """A coroutine, not yet begun, that calls a fallback function: a plain one in a thread.
+
+    Args:
+        slots: of the threads; one that hangs keeps its slot.
+    """
 
     async def call() -> Any:
         if inspect.iscoroutinefunction(function):
             return await function(**arguments)
-        result = await run_in_thread(lambda: function(**arguments))
+        result = await _in_thread(function, arguments, slots)
         return await result if inspect.isawaitable(result) else result
 
     return call()
 
 
-def as_substitute(response: ToolResponse, reason: str, age: float | None, first_error: ToolResponse | None) -> ToolResponse:
+async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any], slots: Slots) -> Any:
+    if not slots.try_acquire():
+        words = "All threads of the fallback are busy."
+        raise ToolError(ToolErrorCode.RATE_LIMIT, words, reason="threads_busy", transient=False, counts=False)
+    loop = asyncio.get_running_loop()
+    # Whoever takes the ticket first decides: the thread begins the job, or the job is given up before it has begun.
+    ticket = [None]
+
+    def job() -> Any:
+        try:
+            ticket.pop()
+        except IndexError:
+            return None
+        try:
+            return function(**arguments)
+        finally:
+            with suppress(RuntimeError):  # the loop was closed meanwhile, and its slots with it
+                loop.call_soon_threadsafe(slots.release)
+
+    try:
+        return await run_in_thread(job)
+    finally:
+        with suppress(IndexError):
+            ticket.pop()
+            slots.release()
+
+
+def unanswered_fallback(tool: str) -> ToolResponse:
+    """The error of a fallback function that took too long."""
+    return ToolResponse.error(
+        ToolErrorCode.TIMEOUT, f"The fallback of {tool} did not answer in time.", reason="fallback_timeout"
+    )
+
+
+def as_substitute(response: ToolResponse, reason: str, age: float | None, first_error: ToolResponse) -> ToolResponse:
     """A substitute as a partial response that says why it stands there, how old it is, and what went wrong first."""
     about: dict[str, Any] = {"reason": reason}
     if age is not None:
         about["age_s"] = round(age, 3)
-    if first_error is not None and first_error.error_info is not None:
-        about["error"] = {"code": first_error.error_info.code, "message": first_error.error_info.message}
-    return ToolResponse.partial(
-        response.text if response.data is None else "",
-        copy.deepcopy(response.data),
-        reason=reason,
-        context={"fallback": about},
-    )
+    if first_error.error_info is not None:
+        about["error"] = _brief(first_error.error_info)
+    stats = {} if age is None else {"age_s": round(age, 3)}
+    return ToolResponse.partial(response.text, response.data, reason=reason, stats=stats, context={"fallback": about})
+
+
+def without_substitute(first_error: ToolResponse, reason: str, failure: ErrorInfo) -> ToolResponse:
+    """The first error, with what became of the substitute beside it."""
+    return first_error.with_facts(context={"fallback": {"reason": reason, "failure": _brief(failure)}})
+
+
+def _brief(error: ErrorInfo) -> dict[str, Any]:
+    return {"code": error.code, "message": error.message}

@@ -10,6 +10,7 @@ from typing import Any
 from .invocation import ToolInvocation
 from .spec import ToolSpec
 
+
 class HealthStatus(StrEnum):
     """How a tool is."""
 
@@ -70,6 +71,7 @@ def probe_of(spec: ToolSpec) -> tuple[ToolSpec, Mapping[str, Any]] | None:
         "breaker": None,
         "breaker_group": None,
         "rate_limit": None,
+        "max_concurrency": 1,
         "fallback": None,
         "needs_approval": False,
         "canary": None,
@@ -77,7 +79,14 @@ def probe_of(spec: ToolSpec) -> tuple[ToolSpec, Mapping[str, Any]] | None:
     }
     if isinstance(probe, Mapping):
         return spec.replaced(**plain), probe
-    made = ToolSpec(name=spec.name, func=probe, description=f"Is {spec.name} well?", timeout=None, version=spec.version)
+    made = ToolSpec(
+        name=spec.name,
+        func=probe,
+        description=f"Is {spec.name} well?",
+        timeout=None,
+        max_concurrency=1,
+        version=spec.version,
+    )
     return made, {}
 
 

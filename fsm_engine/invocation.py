@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .attempt import Attempt
-from .calls import ToolCall, fingerprint, made_id
+from .calls import ToolCall, fingerprint, made_id, printable_name
 from .errors import Effect
 from .events import Event, ToolExecutionEvent
 from .lifecycle import Row
@@ -72,7 +72,6 @@ class ToolInvocation:
     spec: ToolSpec | None = None
     response: ToolResponse | None = None
     deadline: float | None = None
-    queued_at: float | None = None
     queue_seconds: float = 0.0
     notes: tuple[str, ...] = ()
     sink: EventSink | None = None
@@ -133,8 +132,8 @@ class ToolInvocation:
 
     @property
     def tool_name(self) -> str:
-        """The tool that the model asked for, as it wrote it."""
-        return self.call.name
+        """The tool that the model asked for; a name that no tool has is made fit to be shown (`call.name` is as written)."""
+        return self.call.name if self.spec is not None else printable_name(self.call.name)
 
     @property
     def result(self) -> Any:
@@ -197,12 +196,15 @@ class ToolInvocation:
 
     @property
     def _is_result_in(self) -> bool:
-        """The attempt has an outcome, and nothing follows it; with a cancellation asked for, no other attempt does."""
+        """The attempt has an outcome, be it that its time is up, and nothing follows it.
+
+        If something would follow an outcome that is not judged yet, the request that asked keeps it from doing so.
+        """
         attempt = self.attempt
         if self.state != ToolState.EXECUTING or attempt is None:
             return False
         if not attempt.is_over:
-            return attempt.run is not None and attempt.run.finished
+            return attempt.is_unwanted or (attempt.run is not None and attempt.run.finished)
         return self.error is None or not (self.is_retry_allowed or self.has_fallback_for_failure)
 
     def approve(self, arguments: Mapping[str, Any] | None = None) -> bool:
@@ -325,7 +327,7 @@ class ToolInvocation:
     def release(self) -> None:
         """Give back the permit and the slots that are held. Twice is nothing.
 
-        A thread that goes on keeps what is its tool's and its own until it ends, and nothing that other tools need.
+        A function that goes on keeps what is its tool's, and its thread, until it ends, and nothing that other tools need.
         """
         permit, self.permit = self.permit, None
         if permit is not None:
@@ -333,12 +335,12 @@ class ToolInvocation:
         slots, self.slots = self.slots, ()
         if slots:
             attempt, runtime = self.attempt, self.runtime
-            if attempt is None or runtime is None or not attempt.thread_running:
+            if attempt is None or runtime is None or not attempt.goes_on:
                 _release_all(slots)
             else:
                 kept = tuple(each for each in slots if each in runtime.own or each is runtime.threads)
                 _release_all(each for each in slots if each not in kept)
-                attempt.when_thread_ends(lambda: _release_all(kept))
+                attempt.when_function_ends(lambda: _release_all(kept))
 
     def close(self) -> None:
         """It has ended: whoever waits is told."""

@@ -19,7 +19,6 @@ from .errors import LifecycleError, ReentrantTransitionError, TransitionRefusedE
 from .lifecycle import Hook, Lifecycle, Row
 
 
-
 class Firing(EventData):
     """What guards and hooks are told: the model, and what is happening to it.
 

@@ -25,8 +25,7 @@ def broken_tool_response(tool: str, part: str, error: BaseException) -> ToolResp
     """A part of the tool's set-up raised where it must not: its author's mistake, and none of the model's."""
     return ToolResponse.error(
         ToolErrorCode.INTERNAL_ERROR,
-        f"{tool} was not run to its end, as {part} is broken. This is a fault of the tool, not of the call: "
-        "asking again will not help.",
+        f"{tool} was not run to its end, as {part} is broken.",
         reason="broken_tool",
         exception_type=type(error).__name__,
         detail=exception_text(error),
@@ -50,8 +49,7 @@ def denied_response(tool: str, why: str) -> ToolResponse:
     because = f": {why}" if why else ""
     return ToolResponse.error(
         ToolErrorCode.APPROVAL_DENIED,
-        f"{tool} was not run, as a person denied it{because}. Do not ask for the same again; find another way or ask "
-        "the person.",
+        f"{tool} was not run, as a person denied it{because}.",
         reason="denied",
         effect=Effect.NONE,
     )
@@ -70,14 +68,13 @@ def unanswered_response(tool: str, seconds: float) -> ToolResponse:
 def refuse_for_circuit(invocation: ToolInvocation) -> None:
     """No call is made: the circuit is open, or all probes of a half-open one are out."""
     runtime = invocation.runtime
-    assert runtime is not None and runtime.breaker is not None, "only a tool with a circuit is refused for it"
-    retry_after = runtime.breaker.retry_after
-    when = f"Try again in {retry_after:.0f} s" if retry_after else "Try again later"
+    breaker = None if runtime is None else runtime.breaker
+    assert breaker is not None, "only a tool with a circuit is refused for it"
+    retry_after = breaker.retry_after
     invocation.refuse_admission(
         ToolResponse.error(
             ToolErrorCode.CIRCUIT_OPEN,
-            f"{invocation.tool_name} was not called, as it has failed too often and is given time to recover. "
-            f"{when}, or do without it.",
+            f"{invocation.tool_name} was not called, as it has failed too often and is given time to recover.",
             reason="circuit_breaker_open",
             retry_after=retry_after,
             effect=Effect.NONE,
@@ -92,7 +89,7 @@ def refuse_for_queue(invocation: ToolInvocation, retry_after: float, *, reason: 
     invocation.refuse_admission(
         ToolResponse.error(
             ToolErrorCode.RATE_LIMIT,
-            f"{invocation.tool_name} was not called, as {why}. Try again in {retry_after:g} s.",
+            f"{invocation.tool_name} was not called, as {why}.",
             reason=reason,
             retry_after=retry_after,
             effect=Effect.NONE,

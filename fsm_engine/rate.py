@@ -33,7 +33,7 @@ class RateLimit:
 
 
 class RateTokens:
-    """The tokens of one tool."""
+    """The tokens of one tool. Whoever finds one free takes it before anybody else looks: see `ToolRuntime.turnstile`."""
 
     def __init__(self, rate_limit: RateLimit, clock: Clock) -> None:
         # Not at the top: it takes a quarter of the time that the whole engine takes to import, and few tools need it.
@@ -41,15 +41,24 @@ class RateTokens:
 
         self._clock = clock
         self._item = RateItem
-        self._bucket = InMemoryBucket([Rate(rate_limit.limit, int(rate_limit.per * 1000))])
+        self._limit = rate_limit.limit
+        self._interval = int(rate_limit.per * 1000)
+        self._bucket = InMemoryBucket([Rate(self._limit, self._interval)])
 
-    def take(self) -> float:
-        """Take a token and answer 0.0, or answer the seconds until there may be one."""
-        now = int(self._clock.monotonic() * 1000)
+    def seconds_until_free(self) -> float:
+        """Seconds until there is a token; 0.0: there is one now."""
+        now = self._now()
         self._bucket.leak(now)
-        item = self._item("attempt", now)
-        if self._bucket.put(item):
+        in_the_way = self._bucket.peek(self._limit - 1)
+        if in_the_way is None:
             return 0.0
-        wait = self._bucket.waiting(item)
-        assert isinstance(wait, int), "a bucket in memory answers at once"
-        return max(wait, 1) / 1000
+        # One more: both ends of the bucket's window belong to it.
+        return max(in_the_way.timestamp + self._interval + 1 - now, 0) / 1000
+
+    def take(self) -> None:
+        """Take the token that `seconds_until_free` has found."""
+        is_taken = self._bucket.put(self._item("attempt", self._now()))
+        assert is_taken, "nobody takes a token without having looked"
+
+    def _now(self) -> int:
+        return int(self._clock.monotonic() * 1000)

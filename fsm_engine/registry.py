@@ -59,8 +59,14 @@ class ToolRegistry:
                 f"a tool called {spec.name!r} is registered (version {taken.version}); rename one, say replace=True, or "
                 "give the new one a version of its own and a canary share"
             )
-        if any(canary.version == spec.version for canary in self.canaries(spec.name)):
-            raise RegistrationError(f"version {spec.version} of {spec.name!r} is registered as a canary")
+        others = tuple(canary for canary in self.canaries(spec.name) if canary.version != spec.version)
+        if len(others) < len(self.canaries(spec.name)):
+            if not replace:
+                raise RegistrationError(
+                    f"version {spec.version} of {spec.name!r} is registered as a canary; say replace=True to make it the "
+                    "stable version"
+                )
+            self._canaries[spec.name] = others
         self._stable[spec.name] = spec
         return spec
 
@@ -74,6 +80,15 @@ class ToolRegistry:
         if sum(canary.canary or 0.0 for canary in (*others, spec)) > 100:
             raise RegistrationError(f"the canaries of {spec.name!r} come to more than 100 per cent; lower a share")
         self._canaries[spec.name] = (*others, spec)
+
+    def beside(self, spec: ToolSpec) -> list[ToolSpec]:
+        """The tools that stay when this one takes the place of another."""
+        return [
+            other
+            for other in self
+            if other.name != spec.name
+            or not (other.version == spec.version or (other.canary is None and spec.canary is None))
+        ]
 
     def get(self, name: str, version: str | None = None) -> ToolSpec | None:
         """The stable tool of this very name, or this very version of it; never one that is merely like it."""

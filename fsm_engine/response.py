@@ -15,7 +15,7 @@ from ._model_text import LOSSY
 from ._tool_response import Facts, ToolResponse, ToolStatus, build, complete_later, completed, fill, text_of
 from .jsonable import NOT_PLAIN, copy_plain, json_text, to_jsonable
 
-__all__ = ["ErrorInfo", "Facts", "Issue", "ToolResponse", "ToolStatus", "complete_later", "standardise"]
+__all__ = ["ErrorInfo", "Facts", "Issue", "ToolResponse", "ToolStatus", "complete_later", "completed", "standardise"]
 
 _DONE: Final = "Done. The tool returned nothing."
 _SUCCESS: Final = ToolStatus.SUCCESS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -18,19 +18,44 @@ CHUNKS_KEPT = 100
 """How many unread chunks of all calls together survive a thinning."""
 
 
+def thin_out(events: Sequence[Event] | deque[Event]) -> deque[Event]:
+    """What a slow reader still gets of events: all that last, the newest progress of each call, the newest pieces."""
+    kept: deque[Event] = deque()
+    reported: set[str] = set()
+    pieces = 0
+    for event in reversed(events):
+        if not event.is_lasting:
+            if isinstance(event, ToolExecutionEvent) and event.chunk is None:
+                if event.uid in reported:
+                    continue
+                reported.add(event.uid)
+            else:
+                pieces += 1
+                if pieces > CHUNKS_KEPT:
+                    continue
+        kept.appendleft(event)
+    return kept
+
+
+def gap_before(event: Event, last_seq: int) -> GapEvent:
+    """What a reader is told who has seen the event of number `last_seq` and gets this one next, with none between."""
+    return GapEvent(last_seq + 1, event.at, event.seq - last_seq - 1)
+
+
 class EventBuffer:
     """Events on their way to one reader, who may be slow.
 
     State changes and final events are never dropped. When more than `limit` events are unread, progress is reduced
-    to the newest of each call and chunks to the newest hundred, and a `gap` says how many are missing.
+    to the newest of each call and chunks to the newest hundred, and a `gap` stands where events are missing.
     """
 
-    __slots__ = ("_closed", "_events", "_limit", "_threshold", "_waiter")
+    __slots__ = ("_closed", "_events", "_last_seq", "_limit", "_threshold", "_waiter")
 
     def __init__(self, limit: int = MAX_BACKLOG) -> None:
         self._limit = self._threshold = limit
         self._events: deque[Event] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self._last_seq = 0
         self._closed = False
 
     def __len__(self) -> int:
@@ -40,7 +65,9 @@ class EventBuffer:
         """Add an event and wake the reader."""
         self._events.append(event)
         if len(self._events) > self._threshold:
-            self._thin_out()
+            self._events = thin_out(self._events)
+            # What is left may be state changes alone; looking at them again is put off until there are twice as many.
+            self._threshold = max(self._limit, 2 * len(self._events))
         if self._waiter is not None:
             self._wake()
 
@@ -59,38 +86,17 @@ class EventBuffer:
                 await self._waiter
             finally:
                 self._waiter = None
+        event = self._events[0]
+        if event.seq > self._last_seq + 1:
+            gap = gap_before(event, self._last_seq)
+            self._last_seq = event.seq - 1
+            return gap
+        self._last_seq = event.seq
         return self._events.popleft()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def _thin_out(self) -> None:
-        kept: deque[Event] = deque()
-        reported: set[str] = set()
-        chunks = missed = after_gap = 0
-        first_missed: Event | None = None
-        for event in reversed(self._events):
-            drop = False
-            if isinstance(event, GapEvent):
-                drop, missed = True, missed + event.missed - 1
-            elif isinstance(event, ToolExecutionEvent) and not event.is_state_change:
-                if event.chunk is not None:
-                    chunks += 1
-                    drop = chunks > CHUNKS_KEPT
-                else:
-                    drop = event.uid in reported
-                    reported.add(event.uid)
-            if drop:
-                missed, first_missed, after_gap = missed + 1, event, len(kept)
-            else:
-                kept.appendleft(event)
-        if first_missed is not None:
-            # It stands where the first missing event stood, so that numbers never go back.
-            kept.insert(len(kept) - after_gap, GapEvent(first_missed.seq, first_missed.at, missed))
-        self._events = kept
-        # What is left may be state changes alone; looking at them again is put off until there are twice as many.
-        self._threshold = max(self._limit, 2 * len(kept))
 
 
 class Run:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from .alerts import Alerts
 from .attempt import Attempt
@@ -11,9 +12,16 @@ from .breaker import BreakerEvent, BreakerEventKind, CircuitBreaker
 from .clock import Clock
 from .errors import ConfigurationError
 from .fallback import LastGood
+from .health import probe_of
 from .limits import Slots
 from .rate import RateTokens
-from .spec import ToolSpec
+from .spec import SYNC_CONCURRENCY, ToolSpec
+
+if TYPE_CHECKING:
+    from .invocation import ToolInvocation
+
+FIRST_GUESS = 1.0
+"""Seconds that an attempt is taken to last before the first one has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,9 @@ class ToolRuntime:
         spec: the tool.
         own, shared: the slots that an attempt needs, in the order in which they are taken.
         turnstile: one at a time waits for a rate token, the others in line behind it.
+        fallback_slots: for a fallback that is a plain function; threads of its own, as those of the tool may all hang.
         is_limited: there is something to wait for.
+        waiting: the calls that wait for what they need, in no order that matters.
         breaker: its circuit, or that of its group; `None`: it has none.
         rate: its rate tokens; `None`: no limit.
         last_good: its good results; `None`: its fallback does not ask for them.
@@ -64,49 +74,50 @@ class ToolRuntime:
         self.shared: tuple[Slots, ...] = ()
         self.threads: Slots | None = None
         self.turnstile = Slots(1)
+        self.fallback_slots = Slots(SYNC_CONCURRENCY)
         self.is_limited = False
+        self.waiting: dict[ToolInvocation, None] = {}
         self.mean_seconds = 0.0
         self.renew_slots(shared)
 
     def renew_slots(self, shared: SharedSlots) -> None:
         """Begin with free slots; those of an event loop that is gone are never given back."""
-        # The tool's own are taken first: who waits for a busy tool keeps no place that another tool could use.
-        self.own = () if self.spec.slots is None else (Slots(self.spec.slots),)
+        limit = self.spec.slots
         self.threads = shared.threads if self.spec.runs_in_thread else None
+        if limit is not None and self.spec.max_concurrency is None and shared.threads.limit is not None:
+            # Unless somebody wants it so, a tool that hangs leaves a thread to the others.
+            limit = min(limit, max(1, shared.threads.limit - 1))
+        self.own = () if limit is None else (Slots(limit),)
         threads = () if self.threads is None else (self.threads,)
         everybody = () if shared.engine.limit is None else (shared.engine,)
         self.shared = (*threads, *everybody)
-        self.turnstile = Slots(1)
+        self.turnstile, self.fallback_slots = Slots(1), Slots(SYNC_CONCURRENCY)
+        self.waiting = {}
         self.is_limited = bool(self.own or self.shared or self.rate)
 
     def took(self, seconds: float) -> None:
         """An attempt has taken so long; the mean says when it is worth coming back to a full queue."""
-        self.mean_seconds += 0.2 * (seconds - self.mean_seconds)
+        self.mean_seconds += (0.2 if self.mean_seconds else 1.0) * (seconds - self.mean_seconds)
 
+    @property
     def is_queue_full(self) -> bool:
         """No more calls may wait for this tool."""
         limit = self.spec.max_queue
-        return limit is not None and self.waiting >= limit
-
-    @property
-    def queues(self) -> tuple[Slots, ...]:
-        """Where calls of this tool wait."""
-        return (*self.own, self.turnstile, *self.shared)
-
-    @property
-    def waiting(self) -> int:
-        """How many calls wait for what is this tool's own."""
-        return sum(slots.waiting for slots in (*self.own, self.turnstile))
+        return limit is not None and len(self.waiting) >= limit
 
     def wake_waiting(self) -> None:
-        """Let everybody who waits look at the circuit."""
-        for slots in self.queues:
-            slots.wake_all()
+        """Let everybody who waits look at the circuit; from any thread."""
+        for invocation in tuple(self.waiting):
+            invocation.wake_from_any_thread()
 
+    @property
     def seconds_until_free(self) -> float:
         """A guess at how long those who wait will take."""
-        at_once = (self.own[0].limit if self.own else None) or 1
-        return max(0.1, round(self.mean_seconds * (self.waiting + 1) / at_once, 1))
+        before, rate = len(self.waiting) + 1, self.spec.rate_limit
+        limits = [slots.limit for slots in (*self.own, *self.shared) if slots.limit is not None]
+        for_slots = (self.mean_seconds or FIRST_GUESS) * before / min(limits) if limits else 0.0
+        for_tokens = 0.0 if rate is None else rate.per * before / rate.limit
+        return max(0.1, round(max(for_slots, for_tokens), 1))
 
 
 class Circuits:
@@ -116,6 +127,7 @@ class Circuits:
         self._clock = clock
         self._on_change = on_change
         self._by_scope: dict[str, CircuitBreaker] = {}
+        self._deaf: dict[str, Callable[[], None]] = {}
 
     def of(self, spec: ToolSpec) -> CircuitBreaker | None:
         """The breaker of a tool, made when it is first asked for.
@@ -128,33 +140,59 @@ class Circuits:
         scope = spec.breaker_scope
         breaker = self._by_scope.get(scope)
         if breaker is None:
-            breaker = CircuitBreaker(spec.breaker, name=scope, clock=self._clock)
-            self._watch(breaker)
-            self._by_scope[scope] = breaker
+            breaker = self._by_scope[scope] = CircuitBreaker(spec.breaker, name=scope, clock=self._clock)
+            self._deaf[scope] = self._watch(breaker)
         elif breaker.policy != spec.breaker:
-            if spec.breaker_group is None:  # the tool was replaced by one with other settings
-                del self._by_scope[scope]
-                return self.of(spec)
-            raise ConfigurationError(
-                f"tool {spec.name!r}: the circuit {scope!r} exists with another BreakerPolicy; "
-                "give the tools of a group the same one"
-            )
+            if spec.breaker_group is not None:
+                raise _other_policy(spec)
+            self._forget(scope)  # the tool was replaced by one with other settings
+            return self.of(spec)
         return breaker
 
-    def get(self, scope: str) -> CircuitBreaker | None:
-        """The breaker of a scope: a group's name, or `name@version`."""
-        return self._by_scope.get(scope)
+    def check(self, spec: ToolSpec, others: Iterable[ToolSpec]) -> None:
+        """Refuse a tool that would share a circuit with others whose policy is not the same.
+
+        Raises:
+            ConfigurationError: it would.
+        """
+        for other in others:
+            is_shared = spec.breaker is not None and other.breaker is not None
+            if is_shared and other.breaker_scope == spec.breaker_scope and other.breaker != spec.breaker:
+                raise _other_policy(spec)
 
     def all(self) -> dict[str, CircuitBreaker]:
         """Every breaker by its scope."""
         return dict(self._by_scope)
 
-    def _watch(self, breaker: CircuitBreaker) -> None:
+    def keep_only(self, specs: Iterable[ToolSpec]) -> None:
+        """Forget the circuits that none of these tools has, or has with another policy."""
+        kept = {spec.breaker_scope: spec.breaker for spec in specs if spec.breaker is not None}
+        for scope, breaker in self.all().items():
+            if kept.get(scope) != breaker.policy:
+                self._forget(scope)
+
+    def stop_timers(self) -> None:
+        """Leave the moves that time makes to whoever looks, so that a loop holds nothing of an engine that is closed."""
+        for breaker in self._by_scope.values():
+            breaker.stop_timer()
+
+    def _forget(self, scope: str) -> None:
+        self._deaf.pop(scope)()
+        self._by_scope.pop(scope).stop_timer()
+
+    def _watch(self, breaker: CircuitBreaker) -> Callable[[], None]:
         def heard(event: BreakerEvent) -> None:
             if event.kind == BreakerEventKind.STATE_CHANGED:
                 self._on_change(breaker, event)
 
-        breaker.on_event(heard)
+        return breaker.on_event(heard)
+
+
+def _other_policy(spec: ToolSpec) -> ConfigurationError:
+    return ConfigurationError(
+        f"tool {spec.name!r}: the circuit {spec.breaker_scope!r} exists with another BreakerPolicy; "
+        "give the tools of a group the same one"
+    )
 
 
 class Runtimes:
@@ -172,6 +210,7 @@ class Runtimes:
         self._alerts = alerts
         self._limits = (max_concurrency, max_threads)
         self._by_spec: dict[ToolSpec, ToolRuntime] = {}
+        self._probes: dict[ToolSpec, tuple[ToolSpec, Mapping[str, Any]]] = {}
         self.circuits = Circuits(clock, self._circuit_changed)
         self.shared = self._new_shared()
         self.abandoned: set[Attempt] = set()
@@ -194,24 +233,53 @@ class Runtimes:
             runtime = self._by_spec[spec] = ToolRuntime(spec, self.circuits.of(spec), self.shared, self._clock)
         return runtime
 
+    def check(self, spec: ToolSpec, others: Iterable[ToolSpec]) -> None:
+        """Refuse a tool that cannot work, or not beside these others.
+
+        Raises:
+            ConfigurationError: its probe cannot be called, or its circuit's group has another policy.
+        """
+        probe_of(spec)
+        self.circuits.check(spec, others)
+
+    def probe_of(self, spec: ToolSpec) -> tuple[ToolSpec, Mapping[str, Any]] | None:
+        """The probe of a tool, made once, and its arguments.
+
+        It has a slot of its own, so that one that hangs keeps one thread and not another at every check; it needs none
+        of the engine's attempts, so that an engine that is busy is not taken for a tool that is not well.
+        """
+        found = self._probes.get(spec)
+        if found is None and (found := probe_of(spec)) is not None:
+            self._probes[spec] = found
+            self._by_spec[found[0]] = ToolRuntime(found[0], None, self._for_probes(), self._clock)
+        return found
+
     def renew_slots(self) -> None:
-        """Begin anew in another event loop."""
+        """Begin anew in another event loop; what runs on from the one before can tell nobody when it ends."""
+        self._alerts.threads_free()
+        self.abandoned.clear()
         self.shared = self._new_shared()
-        for runtime in self._by_spec.values():
-            runtime.renew_slots(self.shared)
+        probes = {probe for probe, _ in self._probes.values()}
+        for spec, runtime in self._by_spec.items():
+            runtime.renew_slots(self._for_probes() if spec in probes else self.shared)
 
     def keep_only(self, specs: Iterable[ToolSpec]) -> None:
-        """Forget the tools that were replaced."""
+        """Forget the tools that were replaced, their probes and their circuits."""
         kept = set(specs)
+        self._probes = {spec: probe for spec, probe in self._probes.items() if spec in kept}
+        kept.update(probe for probe, _ in self._probes.values())
         self._by_spec = {spec: runtime for spec, runtime in self._by_spec.items() if spec in kept}
+        self.circuits.keep_only(kept)
+
+    def _for_probes(self) -> SharedSlots:
+        return SharedSlots(Slots(None), self.shared.threads)
 
     def _new_shared(self) -> SharedSlots:
         max_concurrency, max_threads = self._limits
         return SharedSlots(Slots(max_concurrency), Slots(max_threads, on_idle=self._alerts.threads_free))
 
     def _circuit_changed(self, breaker: CircuitBreaker, event: BreakerEvent) -> None:
-        users = [runtime for runtime in self._by_spec.values() if runtime.breaker is breaker]
-        group = next((runtime.spec.breaker_group for runtime in users), None)
-        self._alerts.circuit_changed(breaker, event, group)
+        users = [runtime for runtime in tuple(self._by_spec.values()) if runtime.breaker is breaker]
+        self._alerts.circuit_changed(breaker, event, next((runtime.spec for runtime in users), None))
         for runtime in users:
             runtime.wake_waiting()

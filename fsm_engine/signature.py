@@ -80,7 +80,7 @@ class _Schema(GenerateJsonSchema):
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         """A default without a JSON form is the function's own affair: it is left out of the schema."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
+    def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:

@@ -8,16 +8,16 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, overload
 
-
+from .breaker_policy import BreakerPolicy
 from .context import ToolContext
 from .errors import ConfigurationError, RegistrationError
 from .fallback import FallbackPolicy, as_fallback
-from .breaker_policy import BreakerPolicy
 from .policies import RetryPolicy, check_count, check_seconds
 from .rate import RateLimit
 from .redaction import is_secret_key, redact_mapping
 from .schema import CompiledSchema
 from .signature import FunctionSignature, inspect_function
+from .text import MIN_LIMIT
 from .validators import Validator, as_validators
 
 DEFAULT_TIMEOUT = 60.0
@@ -60,7 +60,8 @@ class ToolSpec:
         fallback: what answers in its place when it cannot be called: `"last_good"` (for read-only tools), a function
             of the same arguments, or a `FallbackPolicy`, which can also stand in after failures.
         output_schema: JSON Schema of the result's `data`; a result that does not fit is an error.
-        max_result_chars: of a longer text the model reads the beginning and the end; `None`: all of it.
+        max_result_chars: of a longer text the model reads the beginning and the end (of JSON, as many values as fit), and
+            that it is not all; the response is partial, and its `data` has the whole. At least 100; `None`: no limit.
         sensitive: names of arguments that no log and no event may show, beside those that look like secrets.
         health_check: how to find out whether the tool is well: a function without arguments, plain or coroutine (an
             exception or `False` says no), or the arguments of a harmless sample call.
@@ -237,14 +238,19 @@ class ToolSpec:
             if self.retry is not None:
                 raise ConfigurationError(f"tool {self.name!r}: max_retries is part of retry; give one of the two")
             RetryPolicy(max_retries=self.max_retries)
+        if self.max_result_chars is not None and self.max_result_chars < MIN_LIMIT:
+            raise ConfigurationError(
+                f"tool {self.name!r}: max_result_chars must be at least {MIN_LIMIT}, or None for no limit; with less there "
+                "would be no room to say that something was left out"
+            )
         own_timeout = None if self.timeout == DEFAULT_TIMEOUT else self.timeout
         if own_timeout is not None and self.deadline is not None and own_timeout > self.deadline:
             raise ConfigurationError(
                 f"tool {self.name!r}: a timeout of {own_timeout:g} s cannot be kept within a deadline of "
                 f"{self.deadline:g} s; shorten the timeout or lengthen the deadline"
             )
-        if self.canary is not None and not 0 < self.canary <= 100:
-            raise ConfigurationError(f"tool {self.name!r}: canary must be a per cent above 0, at most 100")
+        if self.canary is not None and not 0 <= self.canary <= 100:
+            raise ConfigurationError(f"tool {self.name!r}: canary must be a per cent from 0 to 100")
         if self.breaker_group is not None and self.breaker is None:
             raise ConfigurationError(
                 f"tool {self.name!r}: breaker_group names a circuit, but there is no breaker; add breaker=BreakerPolicy()"

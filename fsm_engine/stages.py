@@ -26,6 +26,7 @@ from .events import Event
 from .execution import call_function
 from .registry import ToolRegistry
 from .response import Issue, ToolResponse, standardise
+from .results import shortened, unfit_result
 from .schema import CompiledSchema
 from .signature import BindError
 from .spec import ToolSpec
@@ -174,40 +175,49 @@ def _check_depth(value: Any, left: int) -> None:
             _check_depth(inner, left - 1)
 
 
-def validate_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def validate_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any] | Parsed:
     """The arguments with their defaults, if the schema and then the business rules have nothing against them.
 
-    Text that holds JSON is decoded where the schema wants an object or a list and does not take text.
+    Arguments that do not fit are read once more, as they may have been meant: text that holds JSON is decoded where the
+    schema wants an object or a list and does not take text, and a null is left out where the field may be missing but
+    not null (a provider's strict mode makes models fill in every field). What was done is noted in a `Parsed`.
 
     Raises:
         ToolError: `INVALID_PARAM`, with an issue for each thing that is wrong; `INTERNAL_ERROR` if a rule is broken.
     """
     schema = spec.schema
     checked: dict[str, Any] = arguments  # type: ignore[assignment]  # parse makes a dict; only reading is done here
+    notes: tuple[str, ...] = ()
     try:
         is_valid = schema.is_valid(checked)
-    except Exception:
+    except Exception:  # noqa: BLE001 # whatever it raises, it could not read the value
         is_valid = False  # the validator cannot read what is no JSON, an object of Python in a dictionary, say
     if not is_valid:
-        repaired, places = schema.decode_embedded(checked)
-        if places:
-            _check_depth(repaired, MAX_ARGUMENT_DEPTH)
-        issues = schema.issues(repaired)
+        checked, notes = _reread(schema, checked)
+        issues = schema.issues(checked)
         if issues:
             raise invalid_arguments(spec, issues)
-        checked = repaired
     checked = schema.apply_defaults(checked)
     if spec.validators:
         issues = run_validators(spec.validators, checked)
         if issues:
             raise invalid_arguments(spec, issues)
-    return checked
+    return Parsed(checked, notes) if notes else checked
+
+
+def _reread(schema: CompiledSchema, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    decoded, places = schema.decode_embedded(arguments)
+    if places:
+        _check_depth(decoded, MAX_ARGUMENT_DEPTH)
+    kept = schema.drop_nulls(decoded)
+    notes = tuple(f"decoded: {place}" for place in places)
+    return kept, notes if kept is decoded else (*notes, "nulls_left_out")
 
 
 def _is_valid(schema: CompiledSchema, value: Any) -> bool:
     try:
         return schema.is_valid(value)
-    except Exception:
+    except Exception:  # noqa: BLE001 # whatever it raises, it could not read the value
         # The validator cannot read a value that is no JSON, an object of Python in a dictionary, say.
         return False
 
@@ -250,20 +260,14 @@ def invalid_arguments(spec: ToolSpec, issues: tuple[Issue, ...]) -> ToolError:
 
 
 def standardise_result(value: Any, spec: ToolSpec) -> ToolResponse:
-    """The response for whatever the function returned; held to the output schema, if there is one."""
+    """The response for whatever the function returned; held to the output schema, if there is one, and to a length."""
     response = standardise(value)
-    result_schema = spec.result_schema
-    if result_schema is not None and response.error_info is None and not _is_valid(result_schema, response.data):
-        issues = result_schema.issues(response.data)
-        return ToolResponse.error(
-            ToolErrorCode.EXECUTION_ERROR,
-            f"{spec.name} answered with something that does not fit its own output schema; "
-            "this is a fault of the tool, and asking again will not help.",
-            reason="output_schema",
-            issues=issues,
-            counts=False,
-        )
-    return response
+    schema, limit = spec.result_schema, spec.max_result_chars
+    if schema is not None and response.error_info is None:
+        data = response.text if isinstance(value, str) else response.data
+        if not _is_valid(schema, data):
+            return unfit_result(spec.name, data, schema)
+    return response if limit is None or len(response.text) <= limit else shortened(response, limit)
 
 
 def _some_names(registry: ToolRegistry) -> str:
@@ -282,7 +286,7 @@ class Stages:
     Args:
         resolve: the tool that a call asks for.
         parse: raw arguments to a JSON object.
-        validate: schema and business rules; the arguments with their defaults.
+        validate: schema and business rules; the arguments with their defaults, as a `Parsed` if there is something to note.
         bind: JSON values to the function's types.
         execute: a coroutine, not yet begun, that runs one attempt.
         standardise: whatever it returned to a `ToolResponse`.
@@ -291,7 +295,7 @@ class Stages:
 
     resolve: Callable[[ToolCall, ToolRegistry], ToolSpec] = resolve_tool
     parse: Callable[[ToolCall, ToolSpec], Parsed] = parse_arguments
-    validate: Callable[[ToolSpec, Mapping[str, Any]], dict[str, Any]] = validate_arguments
+    validate: Callable[[ToolSpec, Mapping[str, Any]], dict[str, Any] | Parsed] = validate_arguments
     bind: Callable[[ToolSpec, dict[str, Any]], Mapping[str, Any]] = bind_arguments
     execute: Callable[[ToolSpec, Mapping[str, Any], Attempt], Coroutine[Any, Any, Any]] = call_function
     standardise: Callable[[Any, ToolSpec], ToolResponse] = standardise_result
@@ -304,5 +308,7 @@ class Stages:
             ToolError: they are not valid.
         """
         checked = self.validate(spec, self.parse(call, spec).arguments)
+        if isinstance(checked, Parsed):
+            checked = checked.arguments
         self.bind(spec, checked)
         return checked

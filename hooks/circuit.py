@@ -12,4 +12,5 @@ def check_circuit(event: Firing) -> None:
     invocation: ToolInvocation = event.model
     runtime = invocation.runtime
     if runtime is not None and runtime.breaker is not None and runtime.breaker.is_open:
+        runtime.breaker.count_refusal()
         refuse_for_circuit(invocation)

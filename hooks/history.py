@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..errors import ToolErrorCode
 from ..invocation import ToolInvocation
+from ..jsonable import to_jsonable
 from ..machine import Firing
 from ..response import ToolResponse, complete_later
 from .logging import Levels, log_end, log_transition
@@ -61,10 +62,11 @@ def _complete(invocation: ToolInvocation, now: float) -> None:
             now - invocation.started_at,
             len(invocation.attempts),
             invocation.queue_seconds,
-            call.name,
+            call.name if spec is not None else invocation.tool_name,
             call.id or invocation.id,
             arguments,
             invocation.notes,
+            None if spec is None else spec.version,
         ),
     )
 
@@ -77,12 +79,15 @@ def _facts(
     call_id: str,
     arguments: Any,
     notes: tuple[str, ...],
+    version: str | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The stats and the context of a response."""
     stats: dict[str, Any] = {"time_ms": round(seconds * 1000, 3), "attempts": attempts}
     if queue_seconds:
         stats["queue_ms"] = round(queue_seconds * 1000, 3)
     context: dict[str, Any] = {"tool": tool, "arguments": arguments, "call_id": call_id}
+    if version is not None:
+        context["version"] = version
     if notes:
         context["notes"] = list(notes)
-    return stats, context
+    return stats, cast("dict[str, Any]", to_jsonable(context).value)

@@ -109,6 +109,7 @@ def log_transition(logger: Any, invocation: ToolInvocation, row: Row) -> None:
     logger.debug(
         "transition",
         tool=invocation.tool_name,
+        version=invocation.spec.version if invocation.spec else None,
         call_id=invocation.id,
         uid=invocation.uid,
         source=row.source,
@@ -124,7 +125,9 @@ def log_end(logger: Any, levels: Levels, invocation: ToolInvocation) -> None:
     """A line for the end of an invocation."""
     response = invocation.response
     error = None if response is None else response.error_info
-    if not levels.is_enabled(logging.INFO if error is None else logging.WARNING):
+    # A model's wrong arguments are its everyday business; what counts against a circuit is the operator's.
+    is_warning = error is not None and error.counts
+    if not levels.is_enabled(logging.WARNING if is_warning else logging.INFO):
         return
     facts: dict[str, Any] = {
         "tool": invocation.tool_name,
@@ -139,7 +142,7 @@ def log_end(logger: Any, levels: Levels, invocation: ToolInvocation) -> None:
         logger.info("tool call ended", **facts)
     else:
         facts |= {"code": error.code, "reason": error.reason, "exception_type": error.exception_type}
-        logger.warning("tool call failed", detail=error.detail, **facts)
+        (logger.warning if is_warning else logger.info)("tool call failed", detail=error.detail, **facts)
 
 
 def log_late_result(logger: Any, attempt: Attempt, error: BaseException | None) -> None:
@@ -148,6 +151,7 @@ def log_late_result(logger: Any, attempt: Attempt, error: BaseException | None) 
     logger.warning(
         "late_result_discarded",
         tool=invocation.tool_name,
+        version=invocation.spec.version if invocation.spec else None,
         call_id=invocation.id,
         uid=invocation.uid,
         attempt=attempt.number,

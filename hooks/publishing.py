@@ -17,7 +17,7 @@ def publish_transition(invocation: ToolInvocation, sink: EventSink, row: Row, is
     if is_first:
         arguments, spec = invocation.arguments or {}, invocation.spec
         shown = spec.shown(arguments) if spec is not None and spec.hides else arguments
-        sink(ToolCallEvent(0, now, call_id, uid, invocation.call.name, shown))
+        sink(ToolCallEvent(0, now, call_id, uid, invocation.tool_name, shown))
     response = invocation.response
     if invocation.ended_at is None:
         state, attempts = row.dest, len(invocation.attempts)
@@ -31,7 +31,7 @@ def publish_transition(invocation: ToolInvocation, sink: EventSink, row: Row, is
         sink(ToolResultEvent(0, now, call_id, uid, response))
     else:
         assert response is not None, "the response is completed before anybody is told of it"
-        sink(ToolErrorEvent(0, now, call_id, uid, invocation.call.name, response))
+        sink(ToolErrorEvent(0, now, call_id, uid, invocation.tool_name, response))
 
 
 # States that a reader is told more of than that they were entered.

@@ -9,7 +9,7 @@ from ..errors import ToolError, classify
 from ..invocation import ToolInvocation
 from ..machine import Firing
 from ..outcome import broken_tool_response, error_response
-from ..stages import Stages
+from ..stages import Parsed, Stages
 
 
 def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:
@@ -22,7 +22,11 @@ def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:
         if invocation.is_refused or spec is None or arguments is None:
             return  # the tool could not be resolved, or the arguments not be parsed: refused already
         try:
-            invocation.arguments = checked = validate(spec, arguments)
+            checked = validate(spec, arguments)
+            if isinstance(checked, Parsed):
+                checked, notes = checked
+                invocation.notes = (*invocation.notes, *notes)
+            invocation.arguments = checked
             invocation.bound = bind(spec, checked)
             if spec.needs_approval:
                 wanted = spec.needs_approval if isinstance(spec.needs_approval, bool) else spec.needs_approval(checked)

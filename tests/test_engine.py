@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import subprocess
 import sys
 import textwrap
@@ -222,7 +223,9 @@ async def test_bad_arguments_are_answered_with_a_clear_error_and_never_reach_the
     assert len(invocation.error.message) < 3_000
     assert called == []
     for event in watch.events:
-        event.to_dict()
+        json.dumps(event.to_dict(), allow_nan=False)
+    assert invocation.response is not None
+    assert ToolResponse.from_dict(invocation.response.to_dict()) == invocation.response
 
 
 @pytest.mark.parametrize(
@@ -1166,6 +1169,28 @@ async def test_stages_can_be_replaced_one_by_one() -> None:
     response = await engine.invoke("add", {"a": 1})
     assert response.data == 11
     assert response.context["notes"] == ["looked_at"]
+
+
+async def test_a_response_that_a_stage_answers_with_again_and_again_is_not_changed() -> None:
+    always = ToolResponse.success("always")
+    engine = virtual(add, stages=Stages(standardise=lambda value, spec: always))
+    for call_id in ("first", "second"):
+        response = await engine.invoke("add", {"a": 1}, call_id=call_id)
+        assert response.context["call_id"] == call_id
+    assert always == ToolResponse.success("always")
+
+
+async def test_a_response_that_a_tool_answers_with_again_and_again_is_not_changed() -> None:
+    always = ToolResponse.success("always", stats={"tokens": 3})
+
+    async def answer() -> ToolResponse:
+        return always
+
+    engine = virtual(answer)
+    for call_id in ("first", "second"):
+        response = await engine.invoke("answer", call_id=call_id)
+        assert (response.context["call_id"], response.stats["tokens"]) == (call_id, 3)
+    assert always == ToolResponse.success("always", stats={"tokens": 3})
 
 
 def test_the_clock_is_the_machines_own_unless_another_is_given() -> None:

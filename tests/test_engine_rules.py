@@ -227,12 +227,12 @@ def test_limits_hold_the_order_of_asking_is_kept_and_no_slot_is_lost(
 ) -> None:
     async def main() -> None:
         clock = VirtualClock()
-        begun: dict[str, list[int]] = {}
+        begun: dict[str, list[tuple[float, int]]] = {}
         inside: dict[str, int] = {}
 
         def made(name: str) -> ToolSpec:
             async def work(number: int, seconds: float) -> int:
-                begun.setdefault(name, []).append(number)
+                begun.setdefault(name, []).append((clock.monotonic(), number))
                 inside[name] = inside.get(name, 0) + 1
                 assert inside[name] <= own
                 assert sum(inside.values()) <= everybody
@@ -252,8 +252,9 @@ def test_limits_hold_the_order_of_asking_is_kept_and_no_slot_is_lost(
             if clock.next_timer is not None:
                 clock.advance(clock.next_timer - clock.monotonic())
         assert [each.result for each in started] == list(range(len(calls)))
-        for numbers in begun.values():
-            assert numbers == sorted(numbers)
+        for starts in begun.values():
+            times = [at for at, _ in sorted(starts, key=lambda start: start[1])]
+            assert times == sorted(times)
 
     asyncio.run(main())
 

@@ -37,16 +37,17 @@ ROOMS = (
     ("machine", "rate", "response", "schema_lint", "soundness", "states", "walks"),
     ("breaker_events", "events", "fallback", "outcome", "schema_issues"),
     ("_binding", "breaker_permits", "breaker_states", "invocation", "schema"),
-    ("_validator_answers", "breaker_circuit", "drawing", "hooking", "run", "signature"),
-    ("breaker", "diagram", "validators"),
+    ("_validator_answers", "breaker_circuit", "drawing", "hooking", "results", "run", "signature"),
+    ("breaker", "diagram", "run_log", "validators"),
     ("alerts", "spec"),
     ("execution", "health", "registry", "runtime"),
     ("admission", "stages"),
     ("activities", "hooks"),
     ("assembly", "driver"),
     ("engine",),
-    ("providers",),
-    ("cli", "cli_diagrams", "demo", "server", "testing", "agent", "encoders", "integrations", "report", "durable", "__main__"),
+    ("live_run", "providers"),
+    ("agent", "run_store"),
+    ("cli", "cli_diagrams", "demo", "server", "testing", "encoders", "integrations", "report", "durable", "__main__"),
 )
 RIM = frozenset(ROOMS[-1])
 TRANSITIONS_IMPORTERS = frozenset({"machine"})

@@ -10,16 +10,12 @@ from typing import Final
 
 from ..errors import ConfigurationError
 from ..lifecycle import Lifecycle
-from ..states.circuit import CIRCUIT
-from ..states.invocation import INVOCATION
 from . import render
 from .dot import dot
 from .markdown import table, text
 from .mermaid import mermaid
+from .names import BUILT_IN
 from .picture import picture_of
-
-BUILT_IN: Final[Mapping[str, Lifecycle]] = MappingProxyType({each.name: each for each in (INVOCATION, CIRCUIT)})
-"""The lifecycles that are drawn and checked unless others are named, by their names."""
 
 README: Final = "README.md"
 

@@ -1,0 +1,205 @@
+// A call as a card: what it is, where it is, how it came there, what came out, and what a person may do about it.
+
+import { h, setAttribute, setText, shortJson, stateWords } from "./dom.js";
+import { seconds } from "./tool-stream.js";
+
+/** @typedef {import("./tool-stream.js").CallState} CallState */
+
+/**
+ * @typedef {object} Acts
+ * @property {(call: CallState) => void} select   show its way through the lifecycle
+ * @property {(call: CallState) => Promise<unknown>} approve
+ * @property {(call: CallState, reason: string) => Promise<unknown>} deny
+ * @property {(call: CallState) => Promise<unknown>} cancel
+ */
+
+export class CallCard {
+  /** @param {CallState} call @param {Acts} acts @param {boolean} isCompact  one line until it is opened */
+  constructor(call, acts, isCompact) {
+    this.call = call;
+    this.acts = acts;
+    this.title = h("button", { type: "button", class: "card-title", "aria-pressed": "false", onclick: () => this.#choose() });
+    this.state = h("span", { class: "pill" });
+    this.attempt = h("span", { class: "card-attempt", hidden: true });
+    this.time = h("span", { class: "card-time" });
+    this.arguments = h("dl", { class: "card-arguments" });
+    this.way = h("ol", { class: "card-way", "aria-label": "States so far" });
+    this.body = h("div", { class: "card-body" }, this.arguments, this.way);
+    const head = h("div", { class: "card-head" }, this.title, this.state, this.attempt, this.time);
+    this.element = h("article", { class: "card", "aria-label": "Tool call" }, head, this.body);
+    this.element.classList.toggle("is-compact", isCompact);
+    /** @type {Map<string, HTMLElement>} */
+    this.parts = new Map();
+    this.update();
+  }
+
+  /** Show what is known of the call by now. */
+  update() {
+    const { call } = this;
+    setAttribute(this.element, "data-state", call.state);
+    setAttribute(this.element, "data-status", call.status);
+    setText(this.title, call.name || "…");
+    setAttribute(this.title, "title", `${call.id}: show its way in the diagram`);
+    setText(this.state, call.missing === null ? (call.status === "partial" ? "partial" : stateWords(call.state)) : `no result ${call.missing === "late" ? "yet" : "came"}`);
+    setAttribute(this.state, "data-missing", call.missing);
+    this.attempt.hidden = call.attempt < 2;
+    setText(this.attempt, `attempt ${call.attempt}`);
+    this.#updateArguments();
+    this.#updateWay();
+    this.#part("progress", call.progress !== null || (call.message !== "" && call.endedAt === null), makeProgress, showProgress);
+    this.#part("chunks", call.chunks.length > 0 && call.endedAt === null, () => h("pre", { class: "card-chunks" }), showChunks);
+    this.#part("fallback", call.fallback !== null, () => h("p", { class: "note is-fallback" }), showFallback);
+    this.#part("question", call.state === "AWAITING_APPROVAL", () => this.#makeQuestion(), () => {});
+    this.#part("outcome", call.status !== null, () => h("div", { class: "card-outcome" }), showOutcome);
+    this.#part("damage", call.isDamaged, makeDamage, () => {});
+    this.#part("cancel", call.endedAt === null && call.uid !== null && call.state !== "AWAITING_APPROVAL" && call.missing !== "never", () => this.#makeCancel(), () => {});
+    this.tick(null);
+  }
+
+  /** Show how long it takes. @param {number | null} now  seconds since the epoch, by the server's clock */
+  tick(now) {
+    const { startedAt, endedAt, state } = this.call;
+    const end = endedAt ?? now;
+    if (end !== null && startedAt > 0 && state !== "WRITING") setText(this.time, seconds(Math.max(0, end - startedAt)));
+  }
+
+  /** @param {boolean} isSelected */
+  mark(isSelected) {
+    this.element.classList.toggle("is-selected", isSelected);
+    setAttribute(this.title, "aria-pressed", String(isSelected));
+  }
+
+  #choose() {
+    if (this.element.classList.contains("is-compact")) this.element.classList.toggle("is-open");
+    this.acts.select(this.call);
+  }
+
+  #updateArguments() {
+    const { call } = this;
+    const shown = call.arguments === null ? call.written : JSON.stringify(call.arguments);
+    if (this.shownArguments === shown) return;
+    this.shownArguments = shown;
+    if (call.arguments === null) {
+      this.arguments.replaceChildren(h("dd", { class: "is-written" }, call.written));
+    } else {
+      this.arguments.replaceChildren(
+        ...Object.entries(call.arguments).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shortJson(value)))),
+      );
+    }
+  }
+
+  #updateWay() {
+    const { path } = this.call;
+    for (let place = this.way.childElementCount; place < path.length; place += 1) {
+      const step = /** @type {import("./run-state.js").Step} */ (path[place]);
+      const words = stateWords(step.state) + (step.remark === "" ? "" : `, ${step.remark}`);
+      this.way.append(h("li", { "data-state": step.state, title: words }, h("span", { class: "unseen" }, words)));
+    }
+  }
+
+  /** Make a part when it is first wanted; take it away when it is wanted no longer. */
+  #part(/** @type {string} */ name, /** @type {boolean} */ isWanted, /** @type {() => HTMLElement} */ make, /** @type {(part: HTMLElement, call: CallState) => void} */ show) {
+    let part = this.parts.get(name);
+    if (!isWanted) {
+      if (part?.contains(document.activeElement)) this.title.focus(); // or the focus would be lost with the button
+      part?.remove();
+      this.parts.delete(name);
+      return;
+    }
+    if (part === undefined) {
+      part = make();
+      this.parts.set(name, part);
+      this.body.append(part);
+    }
+    show(part, this.call);
+  }
+
+  #makeQuestion() {
+    const reason = h("input", { class: "reason", type: "text", placeholder: "Reason, if you deny", maxlength: "300", "aria-label": "Reason for denying" });
+    const failure = h("p", { class: "note is-failure", role: "alert", hidden: true });
+    const decide = (/** @type {() => Promise<unknown>} */ act) => this.#act(act, failure);
+    return h(
+      "div", { class: "question", role: "group", "aria-label": `Approval of ${this.call.name}` },
+      h("p", { class: "question-text" }, "This call changes something. Shall it run?"),
+      h("div", { class: "question-row" },
+        h("button", { type: "button", class: "button is-yes", onclick: () => decide(() => this.acts.approve(this.call)) }, "Approve"),
+        h("button", { type: "button", class: "button is-no", onclick: () => decide(() => this.acts.deny(this.call, reason.value)) }, "Deny"),
+        reason),
+      failure,
+    );
+  }
+
+  #makeCancel() {
+    const failure = h("p", { class: "note is-failure", role: "alert", hidden: true });
+    const cancel = h("button", { type: "button", class: "button is-quiet", "aria-label": `Cancel ${this.call.name}`, onclick: () => this.#act(() => this.acts.cancel(this.call), failure) }, "Cancel");
+    return h("div", { class: "card-cancel" }, cancel, failure);
+  }
+
+  /** @param {() => Promise<unknown>} act @param {HTMLElement} failure */
+  async #act(act, failure) {
+    failure.hidden = true;
+    try {
+      await act();
+    } catch (error) {
+      failure.hidden = false;
+      setText(failure, error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+function makeProgress() {
+  return h("div", { class: "progress" }, h("div", { class: "bar", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": "Progress" }, h("i", {})), h("p", {}));
+}
+
+/** @param {HTMLElement} part @param {CallState} call */
+function showProgress(part, call) {
+  const [bar, said] = /** @type {[HTMLElement, HTMLElement]} */ (/** @type {unknown} */ (part.children));
+  const isShare = call.progress !== null && call.progress >= 0 && call.progress <= 1;
+  bar.hidden = !isShare;
+  if (isShare) {
+    const percent = Math.round(/** @type {number} */ (call.progress) * 100);
+    setAttribute(bar, "aria-valuenow", String(percent));
+    /** @type {HTMLElement} */ (bar.firstElementChild).style.width = `${percent}%`;
+  }
+  setText(said, call.progress === null || isShare ? call.message : `${call.progress} ${call.message}`.trim());
+}
+
+/** @param {HTMLElement} part @param {CallState} call */
+function showChunks(part, call) {
+  const text = call.chunks.map((chunk) => (typeof chunk === "string" ? chunk : `${JSON.stringify(chunk)}\n`)).join("");
+  setText(part, text.slice(-600));
+}
+
+/** @param {HTMLElement} part @param {CallState} call */
+function showFallback(part, call) {
+  const age = call.result?.context?.fallback?.age_s;
+  const old = typeof age === "number" ? `, ${seconds(age)} old` : "";
+  setText(part, `Answered by the fallback${old}: ${words(call.fallback ?? "")}`);
+}
+
+/** @param {HTMLElement} part @param {CallState} call */
+function showOutcome(part, call) {
+  if (part.childElementCount > 0) return; // an end comes once
+  if (call.error !== null) {
+    const issues = Array.isArray(call.error.issues) ? call.error.issues : [];
+    part.append(
+      h("p", { class: "error-line" }, h("code", {}, String(call.error.code)), h("span", { class: "error-text" }, String(call.error.message ?? ""))),
+      ...(issues.length > 1 ? [h("ul", { class: "issues" }, ...issues.map((issue) => h("li", {}, String(issue?.message ?? ""))))] : []),
+      ...(call.error.effect === "unknown" ? [h("p", { class: "note" }, "Whether it had an effect is not known.")] : []),
+    );
+    return;
+  }
+  const { data, text, reason } = call.result ?? {};
+  const shown = data !== null && typeof data === "object" ? JSON.stringify(data, null, 1).replace(/\n\s*/g, " ") : String(text ?? "");
+  if (typeof reason === "string" && call.fallback === null) part.append(h("p", { class: "note is-fallback" }, `Partial: ${words(reason)}`));
+  part.append(shown.length > 240 ? h("details", { class: "result" }, h("summary", {}, shortJson(shown, 200)), h("pre", {}, shown)) : h("pre", { class: "result" }, shown));
+}
+
+function makeDamage() {
+  return h("p", { class: "note is-failure" }, "A message about this call arrived damaged; what is shown may lack something.");
+}
+
+/** @param {string} reason  machine-readable */
+function words(reason) {
+  return reason.replaceAll("_", " ");
+}

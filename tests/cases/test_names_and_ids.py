@@ -1,0 +1,178 @@
+"""Public bug reports about the names and ids of calls, turned into tests.
+
+=====  =============================================================================================
+row    test
+=====  =============================================================================================
+17     test_case_017_an_unknown_tool_is_answered_with_the_nearest_names
+19     test_case_019_an_unknown_name_stops_neither_its_siblings_nor_the_next_turn
+21     test_case_021_a_name_with_trailing_markup_is_not_found_and_nothing_like_it_is_run
+22     test_case_022_arguments_fused_into_the_name_are_shown_in_a_legal_alphabet_only
+32     test_case_032_an_empty_id_counts_as_missing
+35     test_case_035_an_id_that_comes_back_in_the_next_turn_is_another_call
+36     test_case_036_... (four tests of `ToolSpec.single_flight`)
+37     test_case_037_calls_that_share_an_id_are_refused_and_the_others_keep_their_order
+40     test_case_040_nothing_of_a_call_comes_after_its_end
+43     test_case_043_asking_for_a_tool_and_running_it_are_events_of_two_kinds
+=====  =============================================================================================
+
+Rows 23 to 31 speak of the deltas of a stream and belong to what assembles streams.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from fsm_engine import Stages, ToolCall, ToolCallEvent, ToolContext, ToolExecutionEvent, ToolSpec, tool
+from fsm_engine.providers.openai_chat import calls_from_message
+
+from ..support import Stuck, Watch, assert_told_in_full, idle, logged, play, until, virtual
+
+
+class Reports:
+    """A tool that remembers how often it ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    async def fetch_report(self, day: str = "today") -> str:
+        self.ran.append(day)
+        return f"report of {day}"
+
+
+def reports(**settings: Any) -> tuple[Reports, ToolSpec]:
+    owner = Reports()
+    return owner, ToolSpec(name="fetch_report", func=owner.fetch_report, **settings)
+
+
+async def test_case_017_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
+    invocation = await virtual(reports()[1]).execute_tool_call({"name": "fetch_reports", "arguments": "{}"})
+    assert invocation.path == ("PENDING", "VALIDATING", "FAILED")
+    assert invocation.error is not None
+    assert (invocation.error.code, invocation.error.transient) == ("NOT_FOUND", False)
+    assert "Did you mean fetch_report?" in invocation.error.message
+    assert invocation.response is not None
+    assert invocation.response.data == {"nearest": ["fetch_report"]}
+
+
+@pytest.mark.parametrize("name", ["nope", "FETCH_REPORT", "fetch_report ", "функция", "x" * 10_000])
+async def test_case_019_an_unknown_name_stops_neither_its_siblings_nor_the_next_turn(name: str) -> None:
+    engine = virtual(reports()[1])
+    for _turn in range(2):
+        unknown, known = await engine.execute_tool_calls([{"name": name}, {"name": "fetch_report"}])
+        assert (unknown.state, known.state) == ("FAILED", "COMPLETED")
+        assert unknown.error is not None
+        assert unknown.error.code == "NOT_FOUND"
+        assert len(unknown.error.message) < 300
+
+
+async def test_case_021_a_name_with_trailing_markup_is_not_found_and_nothing_like_it_is_run() -> None:
+    owner, spec = reports()
+    invocation = await virtual(spec).execute_tool_call({"name": 'fetch_report" />', "arguments": "{}"})
+    assert owner.ran == []
+    assert invocation.error is not None
+    assert invocation.error.code == "NOT_FOUND"
+    assert "Did you mean fetch_report?" in invocation.error.message
+
+
+@pytest.mark.parametrize("name", ['{"k":3} | fetch_report', "fetch\r\nlevel=info report", "\x1b[31mfetch\u202e"])
+async def test_case_022_arguments_fused_into_the_name_are_shown_in_a_legal_alphabet_only(name: str) -> None:
+    watch = Watch()
+    with logged() as lines:
+        engine = virtual(reports()[1], stages=Stages(publish=watch))
+        invocation = await engine.execute_tool_call({"id": "c1", "name": name})
+    assert invocation.error is not None
+    assert invocation.error.code == "NOT_FOUND"
+    assert invocation.call.name == name, "the call itself is kept as it arrived"
+    assert invocation.response is not None
+    shown = [event.to_dict() for event in watch.events]
+    names = {
+        str(invocation.response.context["tool"]),
+        *(str(event[key]) for event in shown for key in ("name", "tool_name") if key in event),
+        *(str(line["tool"]) for line in lines),
+    }
+    assert len(names) == 1, "all of them show the same"
+    assert re.fullmatch(r"[\w.?-]+", names.pop(), re.ASCII)
+    assert name not in invocation.response.for_model()
+
+
+@pytest.mark.parametrize("missing", ["", None])
+async def test_case_032_an_empty_id_counts_as_missing(missing: str | None) -> None:
+    [call] = calls_from_message({"tool_calls": [{"id": missing, "function": {"name": "fetch_report", "arguments": "{}"}}]})
+    engine = virtual(reports()[1])
+    first, second = await engine.execute_tool_calls([call, call])
+    assert (first.call.id, second.call.id) == (None, None)
+    assert (first.state, second.state) == ("COMPLETED", "COMPLETED"), "two calls without an id share none"
+    assert first.id.startswith("call_")
+    assert first.id != second.id
+    assert first.response is not None
+    assert first.response.context["call_id"] == first.id
+
+
+async def test_case_035_an_id_that_comes_back_in_the_next_turn_is_another_call() -> None:
+    owner, spec = reports()
+    engine = virtual(spec)
+    turns = [await engine.execute_tool_call(ToolCall("fetch_report", {"day": day}, "call_0")) for day in ("mon", "tue")]
+    assert owner.ran == ["mon", "tue"]
+    assert [turn.result for turn in turns] == ["report of mon", "report of tue"]
+    assert [turn.id for turn in turns] == ["call_0", "call_0"]
+    assert turns[0].uid != turns[1].uid
+
+
+async def test_case_037_calls_that_share_an_id_are_refused_and_the_others_keep_their_order() -> None:
+    owner, spec = reports()
+    calls = [ToolCall("fetch_report", {"day": day}, call_id) for call_id, day in zip("bsas", "1234", strict=True)]
+    invocations = await virtual(spec).execute_tool_calls(calls)
+    assert [invocation.id for invocation in invocations] == ["b", "s", "a", "s"]
+    assert [invocation.result for invocation in invocations] == ["report of 1", None, "report of 3", None]
+    assert owner.ran == ["1", "3"]
+    for refused in invocations[1::2]:
+        assert refused.error is not None
+        assert (refused.error.code, refused.error.reason) == ("INVALID_PARAM", "duplicate_id")
+
+
+async def test_case_040_nothing_of_a_call_comes_after_its_end() -> None:
+    """What a thread says after its time limit is dropped, not added to a call that has been answered."""
+    stuck, said = Stuck(), []
+
+    @tool(timeout=5.0)
+    def slow(ctx: ToolContext) -> str:
+        stuck()
+        ctx.report(1.0, "late")
+        ctx.emit("late")
+        said.append("late")
+        return "late"
+
+    engine = virtual(slow)
+    async with engine.stream([ToolCall("slow", {}, "c1")]) as run:
+        invocation = run.invocations[0]
+
+        async def ended() -> None:
+            await invocation
+
+        await play(engine, ended(), stuck)
+        stuck.let_go()
+        await until(lambda: said and engine.threads.busy == 0)
+        events = [event async for event in run]
+    assert_told_in_full(events)
+    assert events[-1].type == "tool_error"
+    assert not any("late" in str(event.to_dict()) for event in events)
+
+
+async def test_case_043_asking_for_a_tool_and_running_it_are_events_of_two_kinds() -> None:
+    before: list[type] = []
+    watch = Watch()
+
+    async def look() -> str:
+        before.extend(type(event) for event in watch.events)
+        return "seen"
+
+    engine = virtual(look, stages=Stages(publish=watch))
+    await engine.invoke("look")
+    await idle()
+    assert before[0] is ToolCallEvent
+    assert set(before[1:]) == {ToolExecutionEvent}
+    statuses = [event.status for event in watch.events if isinstance(event, ToolExecutionEvent)]
+    assert statuses == ["VALIDATING", "ADMITTING", "EXECUTING"]
