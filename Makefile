@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types unit bench peers clean
+.PHONY: help demo test lint format types tables unit mutate bench peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ help: ## list the targets
 demo: $(VENV)/.demo-ready ## run the demonstration
 	$(BIN)/fsm-engine demo
 
-test: lint types unit ## run every check: lint, types, tests with branch coverage
+test: lint types tables unit ## run every check: lint, types, tables, tests with branch coverage
 
 lint: $(VENV)/.test-ready ## check style and layout
 	$(BIN)/ruff check .
@@ -29,8 +29,18 @@ types: $(VENV)/.test-ready ## check types with mypy and pyright
 	$(BIN)/mypy
 	$(BIN)/pyright
 
+tables: $(VENV)/.test-ready ## check the lifecycles, and that their diagrams are current
+	$(BIN)/fsm-engine check --strict
+	$(BIN)/fsm-engine diagram --check
+
+# Not `pytest --cov`: pytest loads the project's own plugin, and the project with it, before that begins to measure.
 unit: $(VENV)/.test-ready ## run the tests alone
-	$(BIN)/pytest --cov
+	$(BIN)/coverage run -m pytest --fsm-coverage --fsm-coverage-fail-under=100
+	$(BIN)/coverage report
+
+mutate: $(VENV)/.test-ready ## show that the tests notice changes to tables and code (about ten minutes)
+	$(BIN)/python tools/mutate_tables.py
+	$(BIN)/python tools/mutate_code.py
 
 bench: $(VENV)/.test-ready ## measure what an invocation costs
 	$(BIN)/python benchmarks/overhead.py

@@ -3,6 +3,7 @@
 Begin with `ToolEngine` and `tool`; `Lifecycle` is for those who extend the machine.
 """
 
+from .agent import Agent, AgentRun
 from .alerts import Alert, AlertKind
 from .attempt import Attempt
 from .breaker import CircuitBreaker
@@ -27,7 +28,11 @@ from .errors import (
 )
 from .events import (
     Event,
+    FinalAnswerEvent,
     GapEvent,
+    RunEndedEvent,
+    ThinkingEvent,
+    ToolArgumentsEvent,
     ToolCallEvent,
     ToolErrorEvent,
     ToolEvent,
@@ -40,12 +45,16 @@ from .health import HealthReport, HealthStatus, ToolHealth
 from .hooking import gate, named, on_enter, on_exit, on_transition
 from .invocation import HistoryEntry, ToolInvocation
 from .lifecycle import ANY_UNFINISHED, Lifecycle, Row, State
+from .live_run import Ending, LiveRun, RunEnd
 from .machine import Firing, LifecycleMachine
 from .policies import RetryPolicy
+from .providers.openai_model import OpenAIModel
 from .rate import RateLimit
 from .registry import ToolRegistry
 from .response import ErrorInfo, Issue, ToolResponse, ToolStatus
 from .run import Run
+from .run_log import ReaderDroppedError, RunLog
+from .run_store import RunStore, StoredRun, TooManyRunsError
 from .spec import ToolSpec, tool
 from .stages import Parsed, Stages
 from .states.circuit import CIRCUIT, CircuitState
@@ -58,6 +67,8 @@ __all__ = [
     "ANY_UNFINISHED",
     "CIRCUIT",
     "INVOCATION",
+    "Agent",
+    "AgentRun",
     "Alert",
     "AlertKind",
     "Attempt",
@@ -67,11 +78,13 @@ __all__ = [
     "Clock",
     "ConfigurationError",
     "Effect",
+    "Ending",
     "EngineClosedError",
     "ErrorCategory",
     "ErrorInfo",
     "Event",
     "FallbackPolicy",
+    "FinalAnswerEvent",
     "Firing",
     "FsmEngineError",
     "GapEvent",
@@ -83,17 +96,28 @@ __all__ = [
     "Lifecycle",
     "LifecycleError",
     "LifecycleMachine",
+    "LiveRun",
+    "OpenAIModel",
     "Parsed",
     "RateLimit",
+    "ReaderDroppedError",
     "ReentrantTransitionError",
     "RegistrationError",
     "RetryPolicy",
     "Row",
     "Run",
+    "RunEnd",
+    "RunEndedEvent",
+    "RunLog",
+    "RunStore",
     "SchemaError",
     "Stages",
     "State",
+    "StoredRun",
     "SystemClock",
+    "ThinkingEvent",
+    "TooManyRunsError",
+    "ToolArgumentsEvent",
     "ToolCall",
     "ToolCallEvent",
     "ToolContext",

@@ -20,7 +20,14 @@ from .eager import Spawner
 from .errors import Effect, ToolError, ToolErrorCode
 from .fallback import FallbackPolicy, as_substitute, run_function, unanswered_fallback, without_substitute
 from .invocation import ToolInvocation
-from .outcome import cancelled_response, denied_response, error_response, timeout_response, unanswered_response
+from .outcome import (
+    cancelled_response,
+    denied_response,
+    error_response,
+    shared_response,
+    timeout_response,
+    unanswered_response,
+)
 from .registry import ToolRegistry
 from .response import ErrorInfo, ToolResponse, ToolStatus
 from .runtime import ToolRuntime
@@ -127,6 +134,8 @@ class Activities:
         """Run the function once. One that answers without waiting costs no turn of the loop and no timer."""
         shop, spec = self._shop, invocation.spec
         assert spec is not None, _NO_TOOL
+        if invocation.shared is not None:
+            return _share(invocation, invocation.shared)
         # The state was entered just now, so this is the time.
         now, timeout = invocation.moves[-1][1], spec.timeout
         limit = deadline = invocation.deadline
@@ -317,6 +326,14 @@ class Activities:
             attempt.finish(self._clock.monotonic(), ToolErrorCode.CANCELLED.value)
         invocation.response = cancelled_response(invocation.tool_name, invocation.cancel_reason, effect=effect)
         return "cancel"
+
+
+def _share(invocation: ToolInvocation, first: ToolInvocation) -> str:
+    """Answer with the result of the identical call that this one has waited for."""
+    assert first.response is not None, "it has ended"
+    invocation.response = shared_response(first.response)
+    invocation.notes = (*invocation.notes, f"shared: {first.uid}")
+    return "succeed" if invocation.error is None else "fail"
 
 
 def _spec_of(invocation: ToolInvocation) -> ToolSpec:

@@ -12,6 +12,7 @@ from .outcome import cancelled_response, refuse_for_circuit, refuse_for_queue, t
 from .rate import RateTokens
 from .runtime import ToolRuntime
 from .spec import ToolSpec
+from .states.invocation import ToolState
 
 
 class Admission:
@@ -38,10 +39,14 @@ class Admission:
         runtime = invocation.runtime
         assert runtime is not None, "a call without a tool is refused in VALIDATING"
         if runtime.is_limited:
-            return self._acquire(invocation, runtime)
+            if not runtime.try_acquire():
+                return self._acquire(invocation, runtime)
+            invocation.slots = runtime.slots
         return "admit" if runtime.breaker is None else self._take_permit(invocation, runtime)
 
     async def _acquire(self, invocation: ToolInvocation, runtime: ToolRuntime) -> str:
+        if runtime.flights is not None and (trigger := await self._join(invocation, runtime, runtime.flights)):
+            return trigger
         began = self._clock.monotonic()
         try:
             trigger = await self._take_all(invocation, runtime, runtime.own)
@@ -55,6 +60,24 @@ class Admission:
         # What was waited for may have come together with a reason to leave.
         trigger = trigger or self._reason_to_leave(invocation, runtime)
         return trigger or self._take_permit(invocation, runtime)
+
+    async def _join(
+        self, invocation: ToolInvocation, runtime: ToolRuntime, flights: dict[str, ToolInvocation]
+    ) -> str | None:
+        """Wait for an identical call that is under way. `None`: there is none to share with, so this one runs."""
+        key = invocation.approval_key()
+        while (first := flights.get(key)) is not None and first is not invocation and not first.is_final:
+            first.ended.add_done_callback(lambda _: invocation.wake())
+            while not first.is_final:
+                if trigger := self._reason_to_leave(invocation, runtime):
+                    return trigger
+                await invocation.pause(invocation.deadline)
+            if first.state != ToolState.CANCELLED or first.effect_so_far != Effect.NONE:
+                invocation.shared = first
+                return "admit"
+        flights[key] = invocation
+        invocation.ended.add_done_callback(lambda _: _land(flights, key, invocation))
+        return None
 
     async def _take_all(self, invocation: ToolInvocation, runtime: ToolRuntime, wanted: tuple[Slots, ...]) -> str | None:
         """`None`: the slots are held. Else the trigger for what came first."""
@@ -103,8 +126,8 @@ class Admission:
                     return trigger
                 await self._pause(invocation, runtime, until)
             trigger = await self._take_all(invocation, runtime, runtime.shared)
-            if trigger is None:
-                rate.take()
+            is_taken = trigger is not None or rate.try_take()
+            assert is_taken, "only the holder of the turnstile takes tokens"
             return trigger
         finally:
             turnstile.release()
@@ -153,3 +176,8 @@ class Admission:
             if invocation.permit is None:
                 refuse_for_circuit(invocation)
         return "admit"
+
+
+def _land(flights: dict[str, ToolInvocation], key: str, invocation: ToolInvocation) -> None:
+    if flights.get(key) is invocation:
+        del flights[key]

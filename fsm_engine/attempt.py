@@ -96,7 +96,7 @@ class Attempt:
             self.last_sign = self.invocation.clock.monotonic()
             # The tool may have handed over anything; an event holds strict JSON.
             amount = to_jsonable(progress).value
-            amount = amount if isinstance(amount, int | float) else None
+            amount = amount if isinstance(amount, int | float) and not isinstance(amount, bool) else None
             words = None if message is None else str(to_jsonable(message).value)
             if amount is not None or words is not None:
                 self.invocation.tell(progress=amount, message=words)

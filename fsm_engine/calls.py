@@ -72,6 +72,9 @@ def printable_name(name: str) -> str:
     return legal if len(legal) <= _NAME_ECHO_LIMIT else legal[:_NAME_ECHO_LIMIT] + "..."
 
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr).encode
+
+
 def canonical_json(arguments: Any) -> str:
     r"""One text for equal arguments, whatever the order of their keys.
 
@@ -79,7 +82,7 @@ def canonical_json(arguments: Any) -> str:
         >>> canonical_json({"b": 1, "a": "é"})
         '{"a":"\\\u00e9","b":1}'
     """
-    return json.dumps(arguments, sort_keys=True, separators=(",", ":"), default=repr)
+    return _encode(arguments)
 
 
 def fingerprint(*parts: Any) -> str:

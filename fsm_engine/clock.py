@@ -10,6 +10,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any, Protocol
 
 
@@ -41,6 +42,9 @@ class Clock(Protocol):
         ...
 
 
+_TIMER_CONTEXT = Context()
+
+
 class SystemClock:
     """The machine's own time."""
 
@@ -53,7 +57,8 @@ class SystemClock:
         """Call back in the running loop; raises `RuntimeError` without one."""
         loop = asyncio.get_running_loop()
         # A loop may count from another zero than time.monotonic (uvloop does), so only the difference is handed on.
-        return loop.call_later(when - time.monotonic(), callback, *args)
+        # All timers share one context: a copy of the caller's for each would cost as much as the timer.
+        return loop.call_later(when - time.monotonic(), callback, *args, context=_TIMER_CONTEXT)
 
 
 class _VirtualTimer:

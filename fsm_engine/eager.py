@@ -39,6 +39,7 @@ class EagerRun(Coroutine[Any, Any, None]):
         "_coro",
         "_on_end",
         "_pending",
+        "_task_context",
         "error",
         "finished",
         "result",
@@ -49,15 +50,16 @@ class EagerRun(Coroutine[Any, Any, None]):
     _context: Context
     _on_end: Callable[[], object]
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:
         self._begun = False
+        self._task_context = context
         self._coro: Coroutine[Any, Any, Any] | None = None
         self._pending: Any = None
         self.finished = False
         self.result: Any = None
         self.error: BaseException | None = None
         # Made directly: a task factory that starts eagerly would begin a coroutine that has nothing to run yet.
-        self.task: asyncio.Task[None] = asyncio.Task(self, loop=loop)
+        self.task: asyncio.Task[None] = asyncio.Task(self, loop=loop, context=context)
 
     def cancel(self) -> None:
         """Ask the coroutine to stop, as `Task.cancel` does; nothing happens if it has."""
@@ -111,8 +113,10 @@ class EagerRun(Coroutine[Any, Any, None]):
         raise RuntimeError("the coroutine went on waiting while it was closed")
 
     def _step(self, method: Callable[[Any], Any], argument: Any) -> Any:
+        context = self._context
         try:
-            return self._context.run(method, argument)
+            # The task enters its own context at every step; only one that was used again has another to enter.
+            return method(argument) if context is self._task_context else context.run(method, argument)
         except StopIteration as stop:
             self._end(stop.value, None)
         except BaseException as error:  # noqa: BLE001 # the tool's outcome, whatever it is: kept for the engine to judge
@@ -129,7 +133,7 @@ class EagerRun(Coroutine[Any, Any, None]):
         on_end = self._on_end
         # The task holds this object as its coroutine, and what is told may hold it too: no ring is left behind.
         self._coro = None
-        del self.task, self._on_end, self._context
+        del self.task, self._on_end, self._context, self._task_context
         self.finished, self.result, self.error = True, result, error
         on_end()
 
@@ -193,10 +197,10 @@ class Spawner:
             on_end: called when the outcome is in, if that is later than this call.
         """
         loop, spares = self._loop, self._spares
-        run = spares.pop() if spares else EagerRun(loop)
+        run = spares.pop() if spares else EagerRun(loop, context)
         # `cancelling()` does not tell: `uncancel` lowers it and leaves the cancellation due.
         while run._begun or run.task._must_cancel:  # type: ignore[attr-defined]  # typeshed leaves it out
-            run = spares.pop() if spares else EagerRun(loop)
+            run = spares.pop() if spares else EagerRun(loop, context)
         task = run.task
         caller = current_task(loop)
         if caller is not None:

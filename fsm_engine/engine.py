@@ -419,7 +419,7 @@ class ToolEngine:
         ids = Counter(call.id for call in read if call.id)
         invocations = [self._make(call, sink, deadline) for call in read]
         for invocation in invocations:
-            if ids[invocation.call.id] > 1:
+            if ids[invocation.call.id or ""] > 1:
                 invocation.refuse(error_response(duplicate_id_error()))
         return invocations
 

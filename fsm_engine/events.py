@@ -11,7 +11,7 @@ is `tool_execution`. `event_schema.json` beside this module describes every even
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -229,7 +229,7 @@ class GapEvent(Event):
     type: ClassVar[str] = "gap"
 
     missed: int
-    reason: str = "coalesced"
+    reason: Literal["coalesced", "lost", "unknown_id"] = "coalesced"
 
     @property
     def is_lasting(self) -> bool:

@@ -93,28 +93,28 @@ def _unlimited() -> CapacityLimiter:
 async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
     # Whoever takes the ticket first decides: the thread begins the job, or the job is given up before it has begun.
     ticket = [None]
+    has_begun = False
 
     def job() -> Any:
+        nonlocal has_begun
         try:
             ticket.pop()
         except IndexError:
             return None
-        error: BaseException | None = None
+        has_begun = True
         try:
             result = call()
             return _drain(result, attempt) if isinstance(result, GeneratorType) else result
         except StopIteration as stop:  # a future cannot carry one
-            error = RuntimeError(f"the tool raised {stop!r}")
-            raise error from stop
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
+            raise RuntimeError(f"the tool raised {stop!r}") from stop
+
+    def ended(error: BaseException | None) -> None:
+        if has_begun:
             attempt.call_in_loop(attempt.function_ended, error)
 
     attempt.thread_running = True
     try:
-        result = await run_in_thread(job)
+        result = await run_in_thread(job, ended)
     finally:
         with suppress(IndexError):  # the thread has it, and says itself when it ends
             ticket.pop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -15,6 +14,7 @@ from cachetools import TTLCache
 from .calls import fingerprint
 from .clock import Clock
 from .errors import ConfigurationError, ToolError, ToolErrorCode
+from .jsonable import to_jsonable
 from .limits import Slots
 from .policies import check_count, check_seconds
 from .response import ErrorInfo, ToolResponse
@@ -120,7 +120,7 @@ class LastGood:
 
     def remember(self, arguments: Mapping[str, Any], response: ToolResponse) -> None:
         """Keep a result for these arguments, safe from whoever changes the response."""
-        kept = _Remembered(response.text, copy.deepcopy(response.data), self._clock.monotonic())
+        kept = _Remembered(response.text, to_jsonable(response.data).value, self._clock.monotonic())
         self._kept[fingerprint(arguments)] = kept
 
     def recall(self, arguments: Mapping[str, Any]) -> tuple[ToolResponse, float | None]:
@@ -155,20 +155,24 @@ async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any],
     loop = asyncio.get_running_loop()
     # Whoever takes the ticket first decides: the thread begins the job, or the job is given up before it has begun.
     ticket = [None]
+    has_begun = False
 
     def job() -> Any:
+        nonlocal has_begun
         try:
             ticket.pop()
         except IndexError:
             return None
-        try:
-            return function(**arguments)
-        finally:
+        has_begun = True
+        return function(**arguments)
+
+    def ended(_: BaseException | None) -> None:
+        if has_begun:
             with suppress(RuntimeError):  # the loop was closed meanwhile, and its slots with it
                 loop.call_soon_threadsafe(slots.release)
 
     try:
-        return await run_in_thread(job)
+        return await run_in_thread(job, ended)
     finally:
         with suppress(IndexError):
             ticket.pop()

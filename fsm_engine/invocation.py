@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .attempt import Attempt
 from .calls import ToolCall, fingerprint, made_id, printable_name
-from .errors import Effect
+from .errors import ConfigurationError, Effect
 from .events import Event, ToolExecutionEvent
-from .lifecycle import Row
+from .lifecycle import Lifecycle, Row
 from .response import ErrorInfo, ToolResponse
 from .states.invocation import ToolState
 
 if TYPE_CHECKING:
     from .breaker import Permit
     from .clock import Clock
+    from .diagram import Diagram
     from .limits import Slots
     from .runtime import ToolRuntime
     from .spec import ToolSpec
@@ -63,6 +64,7 @@ class ToolInvocation:
         attempts: the runs of the tool's function so far.
         deadline: monotonic seconds by which all must be over; `None`: no limit.
         notes: what the engine did to the call on its way (`empty_arguments`, say), for the response's context.
+        shared: the identical call whose result this one has, as its tool is `single_flight`; `None`: it has run itself.
     """
 
     # Most invocations never touch most of these, so they are defaults of the class and cost nothing to make.
@@ -91,6 +93,7 @@ class ToolInvocation:
     decision: Decision | None = None
     slots: tuple[Slots, ...] = ()
     permit: Permit | None = None
+    shared: ToolInvocation | None = None
     runtime: ToolRuntime | None = None
 
     _id: str | None = None
@@ -181,6 +184,31 @@ class ToolInvocation:
     def attempt(self) -> Attempt | None:
         """The newest attempt."""
         return self.attempts[-1] if self.attempts else None
+
+    def diagram(self, lifecycle: Lifecycle | None = None) -> Diagram:
+        """The way that it has gone so far, drawn: numbers, times and attempts; what it did not pass is grey.
+
+        Args:
+            lifecycle: the engine's, if that is not the built-in one.
+
+        Raises:
+            ConfigurationError: its way is not one through this lifecycle.
+        """
+        from .diagram import invocation_diagram
+
+        return invocation_diagram(self) if lifecycle is None else invocation_diagram(self, lifecycle)
+
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows: the way that it has gone, if that leads through the built-in lifecycle."""
+        with suppress(ConfigurationError):
+            return self.diagram()._repr_svg_()
+        return None
+
+    def _repr_markdown_(self) -> str | None:
+        """What a notebook shows where Graphviz is missing."""
+        with suppress(ConfigurationError):
+            return self.diagram()._repr_markdown_()
+        return None
 
     # -- what callers ask ----------------------------------------------------------------------------------------
 

@@ -159,6 +159,18 @@ class Lifecycle:
         """The rows that lead out of a state, of one trigger or of all, in the order in which they are tried."""
         return tuple(row for row in self.moves if row.source == source and trigger in (None, row.trigger))
 
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows: the picture; see `fsm_engine.diagram.lifecycle_diagram`."""
+        from .diagram import lifecycle_diagram
+
+        return lifecycle_diagram(self)._repr_svg_()
+
+    def _repr_markdown_(self) -> str | None:
+        """What a notebook shows where Graphviz is missing."""
+        from .diagram import lifecycle_diagram
+
+        return lifecycle_diagram(self)._repr_markdown_()
+
     def extended(
         self,
         *,

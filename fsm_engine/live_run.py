@@ -6,15 +6,26 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from .calls import duplicate_id_error, read_call
 from .engine import ToolEngine
+from .errors import ToolError, classify
+from .events import Event, RunEndedEvent
+from .hooks.logging import engine_logger
 from .invocation import ToolInvocation
-from .run_log import RunLog
+from .run_log import Reader, RunLog
 
-Work = Callable[["LiveRun"], Awaitable[str | None]]
+Work = Callable[["LiveRun"], Awaitable["Ending | None"]]
 """Is given the run to make calls and publish events with; answers why the run has ended, `None`: it is done."""
+
+
+class Ending(NamedTuple):
+    """Why a run has ended: for a machine, usually a `RunEnd`, and in words for a person."""
+
+    reason: str
+    message: str | None = None
 
 
 class RunEnd(StrEnum):
@@ -62,7 +73,7 @@ class LiveRun:
         self._engine = engine
         self._work = work
         self._task: asyncio.Task[None] | None = None
-        self._stop: tuple[str, str | None] | None = None
+        self._stop: Ending | None = None
         self._callbacks: list[Callable[[], object]] = []
         self._invocations: dict[str, ToolInvocation] = {}
 
@@ -102,7 +113,7 @@ class LiveRun:
         """
         if self.reason is not None or self._stop is not None:
             return False
-        self._stop = (str(reason), message)
+        self._stop = Ending(str(reason), message)
         self._begin().cancel()
         return True
 
@@ -172,18 +183,18 @@ class LiveRun:
     async def _drive(self) -> None:
         interrupted: asyncio.CancelledError | None = None
         try:
-            end = (await self._work(self) or RunEnd.DONE, None)
+            end = await self._work(self) or Ending(RunEnd.DONE)
             await self._calls_ended()
         except asyncio.CancelledError as error:
             if self._stop is None:
                 interrupted = error
-            end = self._stop or (RunEnd.CANCELLED, None)
+            end = self._stop or Ending(RunEnd.CANCELLED)
         except Exception as error:  # noqa: BLE001 # whatever the work raises, its readers are told of the end
             end = self._failed(error)
         for invocation in self._invocations.values():
-            invocation.cancel(f"the run has ended: {end[0]}")
+            invocation.cancel(f"the run has ended: {end.reason}")
         interrupted = await self._calls_ended_whatever() or interrupted
-        self._end(*end)
+        self._end(end)
         if interrupted is not None:
             raise interrupted
 
@@ -201,14 +212,14 @@ class LiveRun:
             except asyncio.CancelledError as error:
                 interrupted = error
 
-    def _failed(self, error: Exception) -> tuple[str, str]:
+    def _failed(self, error: Exception) -> Ending:
         classified = classify(error)
         engine_logger().error("run failed", detail=classified.detail)
-        return RunEnd.ERROR, f"{classified.code} ({type(error).__name__})"
+        return Ending(RunEnd.ERROR, f"{classified.code} ({type(error).__name__})")
 
-    def _end(self, reason: str, message: str | None = None) -> None:
-        self.publish(RunEndedEvent(0, 0.0, reason, message))
-        self.reason = reason
+    def _end(self, end: Ending) -> None:
+        self.publish(RunEndedEvent(0, 0.0, *end))
+        self.reason = end.reason
         self.log.close()
         for callback in self._callbacks:
             callback()
@@ -217,4 +228,4 @@ class LiveRun:
         if not task.cancelled():
             task.exception()  # a KeyboardInterrupt, which has gone through the loop already
         if self.reason is None:  # cancelled before its first step
-            self._end(*self._stop or (RunEnd.CANCELLED, None))
+            self._end(self._stop or Ending(RunEnd.CANCELLED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .errors import Effect, ToolErrorCode
@@ -42,6 +43,18 @@ def cancelled_response(tool: str, why: str, *, effect: Effect) -> ToolResponse:
     """Somebody no longer wants the result."""
     because = f": {why}" if why else ""
     return ToolResponse.error(ToolErrorCode.CANCELLED, f"{tool} was cancelled{because}.", reason="cancelled", effect=effect)
+
+
+_OF_ONE_CALL = frozenset({"time_ms", "attempts", "queue_ms", "tool", "arguments", "call_id", "notes"})
+
+
+def shared_response(response: ToolResponse) -> ToolResponse:
+    """Another call's response without what the engine has added for that call."""
+    return replace(
+        response,
+        stats={key: value for key, value in response.stats.items() if key not in _OF_ONE_CALL},
+        context={key: value for key, value in response.context.items() if key not in _OF_ONE_CALL},
+    )
 
 
 def denied_response(tool: str, why: str) -> ToolResponse:

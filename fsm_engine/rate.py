@@ -33,7 +33,7 @@ class RateLimit:
 
 
 class RateTokens:
-    """The tokens of one tool. Whoever finds one free takes it before anybody else looks: see `ToolRuntime.turnstile`."""
+    """The tokens of one tool."""
 
     def __init__(self, rate_limit: RateLimit, clock: Clock) -> None:
         # Not at the top: it takes a quarter of the time that the whole engine takes to import, and few tools need it.
@@ -55,10 +55,12 @@ class RateTokens:
         # One more: both ends of the bucket's window belong to it.
         return max(in_the_way.timestamp + self._interval + 1 - now, 0) / 1000
 
-    def take(self) -> None:
-        """Take the token that `seconds_until_free` has found."""
-        is_taken = self._bucket.put(self._item("attempt", self._now()))
-        assert is_taken, "nobody takes a token without having looked"
+    def try_take(self) -> bool:
+        """Take a token if there is one."""
+        now = self._now()
+        if self._bucket.count() >= self._limit:  # until then there is nothing that must be thrown away
+            self._bucket.leak(now)
+        return bool(self._bucket.put(self._item("attempt", now)))
 
     def _now(self) -> int:
         return int(self._clock.monotonic() * 1000)

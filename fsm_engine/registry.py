@@ -59,14 +59,9 @@ class ToolRegistry:
                 f"a tool called {spec.name!r} is registered (version {taken.version}); rename one, say replace=True, or "
                 "give the new one a version of its own and a canary share"
             )
-        others = tuple(canary for canary in self.canaries(spec.name) if canary.version != spec.version)
-        if len(others) < len(self.canaries(spec.name)):
-            if not replace:
-                raise RegistrationError(
-                    f"version {spec.version} of {spec.name!r} is registered as a canary; say replace=True to make it the "
-                    "stable version"
-                )
-            self._canaries[spec.name] = others
+        if spec.name in self._canaries:  # a canary that becomes the stable version is no canary any more
+            others = (canary for canary in self._canaries[spec.name] if canary.version != spec.version)
+            self._canaries[spec.name] = tuple(others)
         self._stable[spec.name] = spec
         return spec
 

@@ -13,14 +13,17 @@ and may come back with its last number like any other late reader.
 from __future__ import annotations
 
 import asyncio
+import json
 import weakref
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from operator import attrgetter
+from typing import Self
 
 from .errors import ConfigurationError, FsmEngineError
 from .events import Event, GapEvent
+from .jsonable import to_jsonable
 from .run import gap_before, thin_out
 
 MAX_EVENTS = 10_000

@@ -122,7 +122,9 @@ class RunStore:
         self._forget_old()
         if len(self._runs) >= self._max_runs:
             if not self._ended:
-                raise TooManyRunsError(f"{len(self._runs)} runs are under way, and there may be no more; try again later")
+                raise TooManyRunsError(
+                    f"{len(self._runs)} runs are under way, and there may be no more; try again later"
+                )
             self._forget(next(iter(self._ended)))
         stored = StoredRun(work if isinstance(work, LiveRun) else LiveRun(self._engine, work), owner)
         self._runs[stored.id] = stored

@@ -54,7 +54,7 @@ class ToolRuntime:
 
     Attributes:
         spec: the tool.
-        own, shared: the slots that an attempt needs, in the order in which they are taken.
+        own, shared: the slots that an attempt needs, in the order in which they are taken; `slots`: all of them.
         turnstile: one at a time waits for a rate token, the others in line behind it.
         fallback_slots: for a fallback that is a plain function; threads of its own, as those of the tool may all hang.
         is_limited: there is something to wait for.
@@ -62,6 +62,7 @@ class ToolRuntime:
         breaker: its circuit, or that of its group; `None`: it has none.
         rate: its rate tokens; `None`: no limit.
         last_good: its good results; `None`: its fallback does not ask for them.
+        flights: the calls that identical ones wait for, by tool and arguments; `None`: identical calls run each for itself.
     """
 
     def __init__(self, spec: ToolSpec, breaker: CircuitBreaker | None, shared: SharedSlots, clock: Clock) -> None:
@@ -72,9 +73,11 @@ class ToolRuntime:
         self.last_good = LastGood(policy, clock) if policy is not None and policy.last_good else None
         self.own: tuple[Slots, ...] = ()
         self.shared: tuple[Slots, ...] = ()
+        self.slots: tuple[Slots, ...] = ()
         self.threads: Slots | None = None
         self.turnstile = Slots(1)
         self.fallback_slots = Slots(SYNC_CONCURRENCY)
+        self.flights: dict[str, ToolInvocation] | None = None
         self.is_limited = False
         self.waiting: dict[ToolInvocation, None] = {}
         self.mean_seconds = 0.0
@@ -93,7 +96,28 @@ class ToolRuntime:
         self.shared = (*threads, *everybody)
         self.turnstile, self.fallback_slots = Slots(1), Slots(SYNC_CONCURRENCY)
         self.waiting = {}
-        self.is_limited = bool(self.own or self.shared or self.rate)
+        self.slots = (*self.own, *self.shared)
+        self.flights = {} if self.spec.single_flight else None
+        self.is_limited = bool(self.slots or self.rate or self.spec.single_flight)
+
+    def try_acquire(self) -> bool:
+        """Take all slots and a token, if they are there and nobody waits for them; else nothing."""
+        if self.flights is not None:  # an identical call may be under way
+            return False
+        if self.turnstile.held:
+            return False
+        for number, slots in enumerate(self.slots):
+            if not slots.try_acquire():
+                self._give_back(number)
+                return False
+        if self.rate is None or self.rate.try_take():
+            return True
+        self._give_back(len(self.slots))
+        return False
+
+    def _give_back(self, number: int) -> None:
+        for slots in self.slots[:number]:
+            slots.release()
 
     def took(self, seconds: float) -> None:
         """An attempt has taken so long; the mean says when it is worth coming back to a full queue."""
@@ -114,7 +138,7 @@ class ToolRuntime:
     def seconds_until_free(self) -> float:
         """A guess at how long those who wait will take."""
         before, rate = len(self.waiting) + 1, self.spec.rate_limit
-        limits = [slots.limit for slots in (*self.own, *self.shared) if slots.limit is not None]
+        limits = [slots.limit for slots in self.slots if slots.limit is not None]
         for_slots = (self.mean_seconds or FIRST_GUESS) * before / min(limits) if limits else 0.0
         for_tokens = 0.0 if rate is None else rate.per * before / rate.limit
         return max(0.1, round(max(for_slots, for_tokens), 1))

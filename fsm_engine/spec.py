@@ -44,9 +44,12 @@ class ToolSpec:
         deadline: seconds for the whole invocation, waiting and retries included, approval not; `None`: any time.
         max_retries: how many attempts may follow the first, for errors that may pass.
         retry: the same with its waits in your hands; give one of the two.
-        max_concurrency: how many attempts of it may run at once; by default 8 for sync functions, else any number.
+        max_concurrency: how many attempts of it may run at once; by default 8 for sync functions, of the engine's own
+            threads at most all but one; else any number.
         max_queue: how many calls may wait for it; more are refused with the time to come back. `None`: any number.
         rate_limit: how many attempts may begin in a span of time.
+        single_flight: calls with the same arguments that are under way at the same time share one run and its result; each
+            keeps its own id, events and response. Models ask twice for the same thing in one message now and then.
         breaker: when its circuit opens; `None`: it has no circuit.
         breaker_group: share one circuit with the tools of the same group, those of one upstream; else it is the
             tool's and version's own.
@@ -66,8 +69,8 @@ class ToolSpec:
         health_check: how to find out whether the tool is well: a function without arguments, plain or coroutine (an
             exception or `False` says no), or the arguments of a harmless sample call.
         version: of the tool, for circuits, approvals, logs and events.
-        canary: per cent of the calls that go to this version, beside the stable version of the same name; `None`:
-            this is the stable one.
+        canary: per cent of the calls that go to this version, beside the stable version of the same name; 0: only calls
+            that name the version. `None`: this is the stable one.
         tags: for your own use.
         lint: refuse a schema that is legal but most likely wrong (a property never required and without default).
 
@@ -96,6 +99,7 @@ class ToolSpec:
     max_concurrency: int | None = None
     max_queue: int | None = 1_000
     rate_limit: RateLimit | None = None
+    single_flight: bool = False
     breaker: BreakerPolicy | None = None
     breaker_group: str | None = None
     executor: Literal["thread", "process"] | Executor = "thread"
@@ -178,14 +182,9 @@ class ToolSpec:
     @property
     def slots(self) -> int | None:
         """How many attempts may run at once; `None`: any number."""
-        if self.max_concurrency is None and self.runs_in_thread:
+        if self.max_concurrency is None and (self.runs_in_thread or self.executor == "process"):
             return SYNC_CONCURRENCY
         return self.max_concurrency
-
-    @property
-    def remembers_results(self) -> bool:
-        """Its good results are kept for its fallback."""
-        return self.fallback_policy is not None and self.fallback_policy.last_good
 
     @property
     def breaker_scope(self) -> str:

@@ -166,11 +166,7 @@ def _too_deep() -> ToolError:
 def _check_depth(value: Any, left: int) -> None:
     if left == 0:
         raise _too_deep()
-    if isinstance(value, Mapping):
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return
-    for inner in value:
+    for inner in value.values() if isinstance(value, Mapping) else value:
         if isinstance(inner, Mapping | list | tuple):
             _check_depth(inner, left - 1)
 

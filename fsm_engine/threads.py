@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -50,8 +51,12 @@ class _Worker(threading.Thread):
 _idle: deque[_Worker] = deque()
 
 
-async def run_in_thread(function: Callable[[], T]) -> T:
+async def run_in_thread(function: Callable[[], T], on_end: Callable[[BaseException | None], object] | None = None) -> T:
     """Run a function in a thread and wait for it, with a copy of the context variables; a cancelled wait leaves it alone.
+
+    Args:
+        on_end: is called in the thread when that is free again, with what the function raised, whether somebody still
+            waits or not.
 
     Raises:
         BaseException: what the function raised; `RuntimeError` for a `StopIteration`, which no future can carry.
@@ -64,8 +69,8 @@ async def run_in_thread(function: Callable[[], T]) -> T:
         try:
             result = context.run(function)
         except BaseException as error:  # noqa: BLE001 # handed to whoever waits
-            return _reporter(loop, _fail, future, error)
-        return _reporter(loop, _succeed, future, result)
+            return _reporter(loop, partial(_fail, future, error), on_end and partial(on_end, error))
+        return _reporter(loop, partial(_succeed, future, result), on_end and partial(on_end, None))
 
     try:
         worker = _idle.pop()
@@ -76,10 +81,12 @@ async def run_in_thread(function: Callable[[], T]) -> T:
     return await future
 
 
-def _reporter(loop: asyncio.AbstractEventLoop, settle: Callable[..., object], *args: object) -> _Report:
+def _reporter(loop: asyncio.AbstractEventLoop, settle: Callable[[], object], on_end: _Report | None) -> _Report:
     def report() -> None:
+        if on_end is not None:
+            on_end()
         with suppress(RuntimeError):  # the loop was closed meanwhile; nobody waits
-            loop.call_soon_threadsafe(settle, *args)
+            loop.call_soon_threadsafe(settle)
 
     return report
 

@@ -75,7 +75,10 @@ async def test_an_error_that_may_pass_is_tried_again_and_the_wait_is_visible() -
     assert [each.delay for each in invocation.attempts] == [1.0, 1.0, None]
     assert now(engine) == 2.0
     waits = [each for each in watch.events if isinstance(each, ToolExecutionEvent) and each.status == "RETRYING"]
-    assert [(each.attempt, each.delay, each.at - watch.events[0].at) for each in waits] == [(1, 1.0, 0.0), (2, 1.0, 1.0)]
+    assert [(each.attempt, each.delay, each.at - watch.events[0].at) for each in waits] == [
+        (1, 1.0, 0.0),
+        (2, 1.0, 1.0),
+    ]
     running = [each for each in watch.events if isinstance(each, ToolExecutionEvent) and each.status == "EXECUTING"]
     assert [each.attempt for each in running] == [1, 2, 3]
     assert invocation.response is not None
@@ -84,7 +87,9 @@ async def test_an_error_that_may_pass_is_tried_again_and_the_wait_is_visible() -
 
 
 async def test_attempts_end_with_their_number_and_the_last_error_stands() -> None:
-    script, spec = scripted(ConnectionError("1"), ConnectionError("2"), ConnectionError("3"), read_only=True, max_retries=2)
+    script, spec = scripted(
+        ConnectionError("1"), ConnectionError("2"), ConnectionError("3"), read_only=True, max_retries=2
+    )
     _, invocation = await run(spec)
     assert script.calls == 3
     assert invocation.error is not None
@@ -130,7 +135,8 @@ async def test_after_an_unsafe_failure_the_response_says_that_the_effect_is_unkn
 
 
 async def test_a_tool_that_has_spoken_is_not_retried_unless_it_may_be_repeated() -> None:
-    for settings, attempts in (({}, 1), ({"idempotent": True}, 4)):
+    cases: list[tuple[dict[str, Any], int]] = [({}, 1), ({"idempotent": True}, 4)]
+    for settings, attempts in cases:
 
         async def speaks(ctx: ToolContext) -> None:
             ctx.emit("half of it")
@@ -419,7 +425,8 @@ async def test_a_value_stands_in_after_a_failure_that_counts() -> None:
     assert response is not None
     assert (response.status, response.data) == (ToolStatus.PARTIAL, {"stock": None})
     assert response.reason == "network_error"
-    assert response.context["fallback"]["error"]["code"] == "NETWORK_ERROR"
+    about: Any = response.context["fallback"]
+    assert about["error"]["code"] == "NETWORK_ERROR"
     assert invocation.path[-2:] == ("FALLING_BACK", "COMPLETED")
     assert [event.reason for event in watch.events if event.type == "tool_fallback"] == ["network_error"]  # type: ignore[attr-defined]  # its type says so
     assert_told_in_full(watch.events)
@@ -461,7 +468,8 @@ async def test_the_last_good_result_stands_in_with_its_age() -> None:
     engine.clock.advance(30.0)  # type: ignore[attr-defined]  # it is a VirtualClock
     response = await engine.invoke("t")
     assert (response.status, response.data) == (ToolStatus.PARTIAL, {"n": 1})
-    assert response.context["fallback"]["age_s"] == 30.0
+    about: Any = response.context["fallback"]
+    assert about["age_s"] == 30.0
     engine.clock.advance(3_600.0)  # type: ignore[attr-defined]  # likewise
     response = await engine.invoke("t")
     assert response.error_info is not None
@@ -489,7 +497,9 @@ async def test_a_function_stands_in_with_the_same_arguments(function: Callable[.
     async def stock(sku: str) -> str:
         raise ConnectionError("gone")
 
-    engine = ToolEngine([ToolSpec(name="stock", func=stock, fallback=FallbackPolicy(function=function, on_failure=True))])
+    engine = ToolEngine(
+        [ToolSpec(name="stock", func=stock, fallback=FallbackPolicy(function=function, on_failure=True))]
+    )
     response = await engine.invoke("stock", {"sku": "a"})
     assert (response.status, response.text) == (ToolStatus.PARTIAL, text)
 
@@ -516,9 +526,11 @@ async def test_a_substitute_that_fails_leaves_the_first_error_standing(function:
         fallback = FallbackPolicy(function=function, on_failure=True, timeout=4.0)
         engine = virtual(scripted(ConnectionError("gone"), fallback=fallback)[1])
         stuck = Stuck()
-        invocation = await play(engine, engine.execute_tool_call(ToolCall("t")), stuck) if function is not (
-            answers_with_an_error
-        ) else await engine.execute_tool_call(ToolCall("t"))
+        invocation = (
+            await play(engine, engine.execute_tool_call(ToolCall("t")), stuck)
+            if function is not (answers_with_an_error)
+            else await engine.execute_tool_call(ToolCall("t"))
+        )
     assert_ended(invocation)
     assert invocation.path[-2:] == ("FALLING_BACK", "FAILED")
     assert invocation.error is not None
@@ -549,6 +561,37 @@ async def test_a_standardise_stage_that_cannot_read_the_substitute_leaves_the_fi
     assert invocation.error.code == "NETWORK_ERROR"
 
 
+def has_nothing_more() -> None:
+    raise StopIteration("over")
+
+
+async def test_a_substitute_that_raises_stop_iteration_in_its_thread_has_failed() -> None:
+    fallback = FallbackPolicy(function=has_nothing_more, on_failure=True)
+    with logged() as lines:
+        response = await ToolEngine([scripted(ConnectionError("gone"), fallback=fallback)[1]]).invoke("t")
+    assert response.error_info is not None
+    assert response.error_info.code == "NETWORK_ERROR"
+    assert any("StopIteration" in str(line.get("detail")) for line in lines)
+
+
+async def test_arguments_that_cannot_be_bound_for_the_substitute_leave_the_first_error_standing() -> None:
+    bound: list[int] = []
+
+    def bind_once(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+        bound.append(1)
+        if len(bound) > 1:
+            raise ToolError("INVALID_PARAM", "no longer")
+        return arguments
+
+    fallback = FallbackPolicy(function=lambda: "x", on_failure=True)
+    with logged():
+        _, invocation = await run(
+            scripted(ConnectionError("gone"), fallback=fallback)[1], stages=Stages(bind=bind_once)
+        )
+    assert invocation.error is not None
+    assert invocation.error.code == "NETWORK_ERROR"
+
+
 async def test_the_deadline_limits_the_substitute_too() -> None:
     fallback = FallbackPolicy(function=hangs, on_failure=True)
     engine = virtual(scripted(ConnectionError("gone"), fallback=fallback)[1])
@@ -571,7 +614,9 @@ def test_a_keyboard_interrupt_in_a_substitute_passes() -> None:
     async def interrupted() -> None:
         raise KeyboardInterrupt
 
-    engine = virtual(scripted(ConnectionError("gone"), fallback=FallbackPolicy(function=interrupted, on_failure=True))[1])
+    engine = virtual(
+        scripted(ConnectionError("gone"), fallback=FallbackPolicy(function=interrupted, on_failure=True))[1]
+    )
     with logged(), pytest.raises(KeyboardInterrupt):
         asyncio.run(engine.invoke("t"))
 
@@ -602,7 +647,9 @@ async def test_a_tools_own_response_passes_through_with_facts_added() -> None:
 
 
 async def test_a_result_that_does_not_fit_the_output_schema_is_an_error_that_does_not_count() -> None:
-    _, invocation = await run(scripted({"n": "x"}, output_schema={"type": "object", "properties": {"n": {"type": "integer"}}})[1])
+    _, invocation = await run(
+        scripted({"n": "x"}, output_schema={"type": "object", "properties": {"n": {"type": "integer"}}})[1]
+    )
     assert invocation.error is not None
     assert (invocation.error.code, invocation.error.reason, invocation.error.counts) == (
         "EXECUTION_ERROR",
@@ -620,5 +667,8 @@ async def test_error_responses_are_not_held_to_the_output_schema() -> None:
 async def test_what_hooks_see_on_entering_a_state_is_settled() -> None:
     seen: list[tuple[str, int]] = []
     _, spec = scripted(ConnectionError("gone"), "ok", idempotent=True, retry=ONE_SECOND)
-    await run(spec, hooks=[on_enter("RETRYING", lambda event: seen.append((event.model.error.code, len(event.model.attempts))))])
+    await run(
+        spec,
+        hooks=[on_enter("RETRYING", lambda event: seen.append((event.model.error.code, len(event.model.attempts))))],
+    )
     assert seen == [("NETWORK_ERROR", 1)]

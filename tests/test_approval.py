@@ -163,7 +163,10 @@ async def test_edited_arguments_that_are_not_valid_go_back_to_the_person_and_the
 
 
 async def test_edited_arguments_that_do_not_fit_the_functions_types_go_back_as_well() -> None:
-    @tool(needs_approval=True, parameters_schema={"type": "object", "properties": {"at": {"type": "string", "default": ""}}})
+    @tool(
+        needs_approval=True,
+        parameters_schema={"type": "object", "properties": {"at": {"type": "string", "default": ""}}},
+    )
     async def remind(at: AwareDatetime) -> str:
         return at.isoformat()
 
@@ -172,14 +175,26 @@ async def test_edited_arguments_that_do_not_fit_the_functions_types_go_back_as_w
     assert invocation.state == "AWAITING_APPROVAL"
     with pytest.raises(ToolError, match="at"):
         invocation.approve(arguments={"at": "soon"})
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
     with pytest.raises(ToolError, match="nested"):
-        deep: Any = "x"
-        for _ in range(100_000):
-            deep = [deep]
         invocation.approve(arguments={"at": deep})
     assert invocation.state == "AWAITING_APPROVAL"
     invocation.deny()
     await invocation
+
+
+async def test_an_edit_is_read_like_the_models_own_arguments() -> None:
+    @tool(needs_approval=True)
+    async def order(items: list[int]) -> list[int]:
+        return items
+
+    invocation = virtual(order).start(ToolCall("order", {"items": [1]}))
+    await idle()
+    invocation.approve(arguments={"items": "[2, 3]"})
+    await invocation
+    assert invocation.result == [2, 3]
 
 
 async def test_an_approval_holds_for_the_very_arguments_that_were_shown() -> None:

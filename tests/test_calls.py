@@ -66,7 +66,11 @@ def test_anything_has_a_fingerprint(odd: Any) -> None:
     assert len(fingerprint(odd)) == 32
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys(value: Any) -> None:
     def turned(part: Any) -> Any:
         if isinstance(part, dict):

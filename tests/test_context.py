@@ -78,6 +78,7 @@ async def test_a_context_that_is_kept_too_long_answers_still() -> None:
     (ctx,) = kept
     assert (ctx.attempt, ctx.idempotency_key) == (1, invocation.uid)
     assert ctx.remaining == 60.0
+    assert ctx.log is ctx.log
     ctx.log.info("late")
     ctx.report(1.0)
     ctx.emit("late")

@@ -647,3 +647,24 @@ def test_the_diagram_command_renders_and_checks_the_folder(tmp_path: Path) -> No
     checked = run("diagram", "--check", "--folder", tmp_path)
     assert checked.exit_code == 1
     assert f"{tmp_path / 'circuit.mmd'}: stale" in checked.output
+
+
+def test_a_lifecycle_shows_itself_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a picture, and where Graphviz is missing as Mermaid; never as both."""
+    assert INVOCATION._repr_svg_() == to_svg(INVOCATION)
+    assert INVOCATION._repr_markdown_() is None
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    assert INVOCATION._repr_svg_() is None
+    assert INVOCATION._repr_markdown_() == f"```mermaid\n{to_mermaid(INVOCATION)}```\n"
+
+
+def test_an_invocation_shows_its_way_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    invocation = asyncio.run(ToolEngine([]).execute_tool_call({"name": "nothing"}))
+    drawn = invocation.diagram()
+    assert drawn.to_table() == invocation_diagram(invocation).to_table()
+    assert "ended as FAILED after 2 steps" in drawn.to_table()
+    assert invocation._repr_svg_() == drawn.to_svg()
+    assert invocation._repr_markdown_() is None
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    assert invocation._repr_svg_() is None
+    assert invocation._repr_markdown_() == f"```mermaid\n{drawn.to_mermaid()}```\n"

@@ -76,7 +76,7 @@ async def test_a_call_runs_through_the_states_and_answers_with_facts_about_itsel
     assert response is not None
     assert response.status is ToolStatus.SUCCESS
     assert response.stats == {"time_ms": 0.0, "attempts": 1}
-    assert response.context == {"tool": "add", "arguments": {"a": 2, "b": 1}, "call_id": "c1"}
+    assert response.context == {"tool": "add", "arguments": {"a": 2, "b": 1}, "call_id": "c1", "version": "1"}
     assert [entry.trigger for entry in invocation.history] == ["validate", "accept", "admit", "succeed"]
     assert engine.running == ()
 
@@ -201,7 +201,9 @@ BAD_INPUT: list[tuple[str, Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "code", "reason"), [row[1:] for row in BAD_INPUT], ids=[row[0] for row in BAD_INPUT])
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"), [row[1:] for row in BAD_INPUT], ids=[row[0] for row in BAD_INPUT]
+)
 async def test_bad_arguments_are_answered_with_a_clear_error_and_never_reach_the_tool(
     arguments: Any, code: str, reason: str
 ) -> None:
@@ -576,13 +578,19 @@ WRONG_SETUPS: list[tuple[str, dict[str, Any], str]] = [
     ("a negative grace", {"cancel_grace": -1}, "cancel_grace must be a number of seconds from 0 up"),
     (
         "a state without an activity",
-        {"lifecycle": INVOCATION.extended(states=[State("X")], rows=[Row("PENDING", "skip", "X"), Row("X", "go", "FAILED")])},
+        {
+            "lifecycle": INVOCATION.extended(
+                states=[State("X")], rows=[Row("PENDING", "skip", "X"), Row("X", "go", "FAILED")]
+            )
+        },
         "nothing would ever lead out of X",
     ),
 ]
 
 
-@pytest.mark.parametrize(("settings", "message"), [row[1:] for row in WRONG_SETUPS], ids=[row[0] for row in WRONG_SETUPS])
+@pytest.mark.parametrize(
+    ("settings", "message"), [row[1:] for row in WRONG_SETUPS], ids=[row[0] for row in WRONG_SETUPS]
+)
 def test_a_wrong_set_up_is_refused_when_it_is_made_and_the_message_says_what_to_change(
     settings: dict[str, Any], message: str
 ) -> None:
@@ -624,7 +632,9 @@ async def test_a_state_of_ones_own_is_run_with_its_activity_and_named_gate() -> 
         states=[State("AUDITING", gates=("no_secrets",))],
         rows=[Row("EXECUTING", "succeed", "AUDITING"), Row("AUDITING", "succeed", "COMPLETED")],
     )
-    engine = virtual(add, secret, lifecycle=lifecycle, activities={"AUDITING": write}, hooks=[named("no_secrets", no_secrets)])
+    engine = virtual(
+        add, secret, lifecycle=lifecycle, activities={"AUDITING": write}, hooks=[named("no_secrets", no_secrets)]
+    )
     good = await engine.execute_tool_call(ToolCall("add", {"a": 1}))
     assert good.path[-2:] == ("AUDITING", "COMPLETED")
     bad = await engine.execute_tool_call(ToolCall("secret"))
@@ -827,9 +837,11 @@ async def test_cancelling_the_callers_task_reaches_the_tool_and_is_not_swallowed
 
 
 async def test_cancelling_the_task_of_a_batch_reaches_all_its_calls() -> None:
-    cleans, spec = waiting_tool()
+    _, spec = waiting_tool()
     engine = virtual(spec, add)
-    task = asyncio.create_task(engine.execute_tool_calls([ToolCall("cleans"), ToolCall("cleans"), ToolCall("add", {"a": 1})]))
+    task = asyncio.create_task(
+        engine.execute_tool_calls([ToolCall("cleans"), ToolCall("cleans"), ToolCall("add", {"a": 1})])
+    )
     await idle()
     invocations = engine.running
     task.cancel()
@@ -841,7 +853,7 @@ async def test_cancelling_the_task_of_a_batch_reaches_all_its_calls() -> None:
 
 
 async def test_cancelling_one_of_a_batch_leaves_the_others_alone() -> None:
-    cleans, spec = waiting_tool()
+    _, spec = waiting_tool()
     engine = virtual(spec, wait)
     task = asyncio.create_task(engine.execute_tool_calls([ToolCall("cleans"), ToolCall("wait", {"seconds": 3})]))
     await idle()
@@ -890,10 +902,13 @@ async def test_in_a_task_group_one_failure_cancels_the_other_call() -> None:
         await idle()
         raise LookupError
 
-    with pytest.raises(ExceptionGroup) as caught:
+    async def both() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(engine.invoke("cleans"))
             group.create_task(fail())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await both()
     assert caught.group_contains(LookupError)
     assert cleans.was_cancelled
 
@@ -932,6 +947,47 @@ async def test_cancel_works_from_another_thread() -> None:
     assert invocation.state == "CANCELLED"
 
 
+async def test_a_call_whose_task_is_cancelled_before_its_first_step_has_an_end_all_the_same() -> None:
+    _, spec = waiting_tool()
+    engine = virtual(spec)
+    async with engine.stream([ToolCall("cleans")]) as run:
+        run.tasks[0].cancel()
+        events = [event async for event in run]
+    assert_ended(run.invocations[0])
+    assert run.invocations[0].path == ("PENDING", "CANCELLED")
+    assert_told_in_full(events)
+    assert engine.running == ()
+
+
+async def test_when_both_tasks_of_a_call_are_cancelled_at_once_it_is_cancelled() -> None:
+    """As a loop does that shuts down; the tool's CancelledError is not its own then."""
+    _, spec = waiting_tool()
+    engine = virtual(spec)
+    task = asyncio.create_task(engine.execute_tool_call(ToolCall("cleans")))
+    await idle()
+    (invocation,) = engine.running
+    assert invocation.attempt is not None
+    assert invocation.attempt.run is not None
+    invocation.attempt.run.task.cancel()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert invocation.state == "CANCELLED"
+
+
+def test_an_interrupt_after_the_end_leaves_the_response_as_it_is() -> None:
+    kept: list[ToolInvocation] = []
+
+    def interrupts_at_the_end(event: Firing) -> None:
+        if event.model.is_final:
+            kept.append(event.model)
+            raise KeyboardInterrupt
+
+    with logged(), pytest.raises(KeyboardInterrupt):
+        asyncio.run(virtual(add, hooks=[interrupts_at_the_end]).invoke("add", {"a": 1}))
+    assert (kept[0].state, kept[0].result) == ("COMPLETED", 2)
+
+
 def test_when_the_loop_is_shut_down_every_invocation_has_an_end() -> None:
     """Even one whose task never came to its first step, and one that waits in its own way."""
     _, spec = waiting_tool()
@@ -960,7 +1016,7 @@ def test_when_the_loop_is_shut_down_every_invocation_has_an_end() -> None:
 
 
 async def test_aclose_cancels_what_runs_and_says_what() -> None:
-    cleans, spec = waiting_tool()
+    _, spec = waiting_tool()
     async with virtual(spec, add) as engine:
         invocation = engine.start(ToolCall("cleans"))
         await engine.invoke("add", {"a": 1})
@@ -1085,6 +1141,7 @@ def test_what_a_loop_left_behind_when_it_was_closed_does_not_disturb_the_next() 
         assert any(line["event"] == "invocation did not end" and line["uid"] == left.uid for line in lines)
     assert not left.is_final
     assert left.cancel()
+    task: Any
     for task in tasks:  # or they complain that nobody awaited them
         task._log_destroy_pending = False
         task.get_coro().close()
@@ -1134,7 +1191,9 @@ async def test_context_variables_reach_the_tool_and_its_changes_stay_with_it() -
     assert user.get() == "ada"
 
 
-async def test_a_tool_that_changes_its_arguments_changes_neither_the_record_nor_the_next_attempt_nor_the_callers() -> None:
+async def test_a_tool_that_changes_its_arguments_changes_neither_the_record_nor_the_next_attempt_nor_the_callers() -> (
+    None
+):
     seen: list[list[str]] = []
 
     @tool(idempotent=True, retry=RetryPolicy(max_retries=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,85 +129,107 @@ def make_tool(script: Script) -> ToolSpec:
     return ToolSpec(name="tool", func=pieces if script.is_generator else tool, **script.spec)
 
 
-def do(deed: str, invocation: ToolInvocation, task: asyncio.Task[None], promised: dict[str, bool]) -> None:
-    if deed == "cancel":
-        if invocation.cancel("a person"):
-            promised[invocation.uid] = True
-    elif deed == "approve":
-        invocation.approve()
-    elif deed == "deny":
-        invocation.deny("no")
-    elif deed == "edit":
-        invocation.approve(arguments={**(invocation.arguments or {}), "note": "edited"})
-    elif deed == "bad edit":
-        try:
-            assert not invocation.approve(arguments={"number": "x"})
-        except ToolError as error:
-            assert error.code == "INVALID_PARAM"
-            assert invocation.state == "AWAITING_APPROVAL"
-    else:
-        task.cancel()
+class Performance:
+    """One script on its way: calls under way, people who interfere, and time that moves when nothing else can."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.watch = Watch()
+        self.clock = VirtualClock()
+        stages = Stages(publish=self.watch)
+        self.engine = ToolEngine(
+            [make_tool(script)], clock=self.clock, max_concurrency=script.max_concurrency, stages=stages
+        )
+        self.tasks: list[asyncio.Task[ToolInvocation]] = []
+        self.invocations: list[ToolInvocation] = []
+        self.cancelled: set[str] = set()
+
+    async def begin(self) -> None:
+        """Start all calls, each in a task of its own, in their order."""
+        for number in range(len(self.script.plans)):
+            call = ToolCall("tool", {"number": number})
+            self.tasks.append(asyncio.create_task(self.engine.execute_tool_call(call, deadline=self.script.deadline)))
+        begun: dict[str, ToolInvocation] = {}
+        while len(begun) < len(self.tasks):
+            begun |= {each.uid: each for each in self.engine.running}
+            begun |= {each.result().uid: each.result() for each in self.tasks if each.done()}
+            await asyncio.sleep(0)
+        self.invocations = sorted(begun.values(), key=lambda each: int(each.uid.rpartition("_")[2]))
+
+    async def play(self) -> None:
+        """Move time from one deed or timer to the next until all have ended."""
+        planned = sorted(self.script.deeds)
+        while not all(task.done() for task in self.tasks):
+            due = self.clock.next_timer
+            if planned and (due is None or planned[0][0] <= due):
+                at, deed, number = planned.pop(0)
+                await self.move_to(at)
+                self.do(deed, number % len(self.invocations))
+            elif due is not None:
+                await self.move_to(due)
+            else:  # nothing but people's decisions is waited for
+                for invocation in self.invocations:
+                    invocation.deny("nobody is left")
+            await idle()
+
+    async def move_to(self, at: float) -> None:
+        self.clock.advance(max(0.0, at - self.clock.monotonic()))
+        await idle()
+
+    def do(self, deed: str, index: int) -> None:
+        invocation = self.invocations[index]
+        waits = invocation.state == "AWAITING_APPROVAL" and not invocation.is_cancel_requested
+        if deed == "cancel":
+            if invocation.cancel("a person"):
+                self.cancelled.add(invocation.uid)
+        elif deed == "approve":
+            assert invocation.approve() <= waits
+        elif deed == "deny":
+            assert invocation.deny("no") <= waits
+        elif deed == "edit":
+            assert invocation.approve(arguments={**(invocation.arguments or {}), "note": "edited"}) <= waits
+        elif deed == "bad edit":
+            with suppress(ToolError):
+                assert not invocation.approve(arguments={"number": "x"})
+            assert not waits or invocation.state == "AWAITING_APPROVAL"
+        else:
+            self.tasks[index].cancel()
+
+    def check(self, task: asyncio.Task[ToolInvocation], invocation: ToolInvocation) -> None:
+        assert_ended(invocation)
+        assert_told_in_full(self.watch.of(invocation))
+        assert task.cancelled() or task.result() is invocation
+        assert invocation.uid not in self.cancelled or invocation.state == "CANCELLED"
+        attempts, spec = invocation.attempts, self.script.spec
+        assert all(attempt.ended_at is not None for attempt in attempts)
+        assert len(attempts) <= 3
+        # Of all outcomes only `safe` says that nothing has happened.
+        is_repeatable = spec["idempotent"] or spec["read_only"]
+        assert is_repeatable or all(attempt.code == "NETWORK_ERROR" for attempt in attempts[:-1])
+        assert not attempts or not spec["needs_approval"] or "AWAITING_APPROVAL" in invocation.path
+
+    async def outlast(self) -> None:
+        """Let those end who ignored their cancellation; nobody hears of them, and no slot is lost."""
+        count = len(self.watch.events)
+        for _ in range(20):
+            await idle()
+            if self.clock.next_timer is not None:
+                self.clock.advance(self.clock.next_timer - self.clock.monotonic())
+        assert len(self.watch.events) == count
+        for runtime in self.engine._runtimes._by_spec.values():
+            assert [slots.held for slots in (*runtime.own, *runtime.shared)] == [0] * len(
+                (*runtime.own, *runtime.shared)
+            )
 
 
 async def perform(script: Script) -> None:
-    watch = Watch()
-    clock = VirtualClock()
-    engine = ToolEngine(
-        [make_tool(script)], clock=clock, max_concurrency=script.max_concurrency, stages=Stages(publish=watch)
-    )
-    tasks = []
-    invocations: list[ToolInvocation] = []
-    for number in range(len(script.plans)):
-        before = len(engine.running)
-        call = engine.execute_tool_call(ToolCall("tool", {"number": number}), deadline=script.deadline)
-        tasks.append(asyncio.create_task(call))
-        while len(engine.running) == before and not tasks[-1].done():
-            await asyncio.sleep(0)
-        invocations.extend(each for each in engine.running if each not in invocations)
-        if tasks[-1].done():
-            invocations.append(tasks[-1].result())
-        invocations = list(dict.fromkeys(invocations))
-    promised: dict[str, bool] = {}
-    planned = sorted(script.deeds)
-    while not all(task.done() for task in tasks):
-        await idle()
-        due = clock.next_timer
-        if planned and (due is None or planned[0][0] <= due):
-            at, deed, number = planned.pop(0)
-            clock.advance(max(0.0, at - clock.monotonic()))
-            await idle()
-            index = number % len(invocations)
-            do(deed, invocations[index], tasks[index], promised)
-        elif due is not None:
-            clock.advance(max(0.0, due - clock.monotonic()))
-        elif not all(task.done() for task in tasks):
-            # Nothing but people's decisions is waited for.
-            for invocation in invocations:
-                invocation.deny("nobody is left")
-    await idle()
-    count = len(watch.events)
-    for task, invocation in zip(tasks, invocations, strict=True):
-        assert_ended(invocation)
-        assert_told_in_full(watch.of(invocation))
-        assert task.cancelled() or task.result() is invocation
-        if promised.get(invocation.uid):
-            assert invocation.state == "CANCELLED"
-        assert all(attempt.ended_at is not None for attempt in invocation.attempts)
-        repeatable = script.spec["idempotent"] or script.spec["read_only"]
-        codes = [attempt.code for attempt in invocation.attempts[:-1]]
-        assert len(invocation.attempts) <= 3
-        assert repeatable or all(code == "NETWORK_ERROR" for code in codes)  # only `safe` says that nothing happened
-        if script.spec["needs_approval"] and invocation.attempts:
-            assert "AWAITING_APPROVAL" in invocation.path
-    assert engine.running == ()
-    # Nothing comes after the end, not even from those who ignored their cancellation; and no slot is lost.
-    for _ in range(20):
-        await idle()
-        if clock.next_timer is not None:
-            clock.advance(clock.next_timer - clock.monotonic())
-    assert len(watch.events) == count
-    runtimes = engine._runtimes
-    assert all(slots.held == 0 for runtime in runtimes._by_spec.values() for slots in (*runtime.own, *runtime.shared))
+    performance = Performance(script)
+    await performance.begin()
+    await performance.play()
+    for task, invocation in zip(performance.tasks, performance.invocations, strict=True):
+        performance.check(task, invocation)
+    assert performance.engine.running == ()
+    await performance.outlast()
 
 
 @settings(max_examples=150, deadline=None)
@@ -267,8 +290,14 @@ JSON = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.text(max_size=8) | st.just("tool"), JSON | st.text(max_size=30) | st.binary(max_size=5), st.text(max_size=4) | st.none())
-def test_whatever_a_model_sends_is_answered_and_the_tool_sees_only_what_fits(name: str, arguments: Any, call_id: Any) -> None:
+@given(
+    st.text(max_size=8) | st.just("tool"),
+    JSON | st.text(max_size=30) | st.binary(max_size=5),
+    st.text(max_size=4) | st.none(),
+)
+def test_whatever_a_model_sends_is_answered_and_the_tool_sees_only_what_fits(
+    name: str, arguments: Any, call_id: Any
+) -> None:
     async def tool(a: int, b: list[str] | None = None) -> int:
         assert type(a) is int
         assert b is None or all(type(each) is str for each in b)
@@ -307,7 +336,9 @@ def test_calls_that_share_an_id_fail_and_all_others_run(ids: list[str | None]) -
                 assert (invocation.error.reason, invocation.attempts) == ("duplicate_id", [])
             else:
                 assert invocation.result == number
-        assert len({invocation.id for invocation in invocations}) == len({i for i in ids if i}) + sum(not i for i in ids)
+        assert len({invocation.id for invocation in invocations}) == len({i for i in ids if i}) + sum(
+            not i for i in ids
+        )
 
     with logged():
         asyncio.run(main())

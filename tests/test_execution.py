@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import pickle
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,11 +14,22 @@ from typing import Any
 
 import pytest
 
-from fsm_engine import RegistrationError, Stages, ToolCall, ToolContext, ToolEngine, ToolResponse, ToolSpec, ToolStatus, tool, threads
+from fsm_engine import (
+    RegistrationError,
+    Stages,
+    ToolCall,
+    ToolContext,
+    ToolEngine,
+    ToolResponse,
+    ToolSpec,
+    ToolStatus,
+    threads,
+    tool,
+)
 from fsm_engine.attempt import MAX_CHUNKS_KEPT
+from fsm_engine.execution import _Shipped
 
 from .support import Stuck, Watch, assert_ended, idle, logged, now, play, until, virtual
-
 
 # -- what is called, and where --------------------------------------------------------------------------------------
 
@@ -95,7 +107,7 @@ async def test_a_plain_function_runs_in_a_daemon_thread_that_is_used_again() -> 
         return [threading.current_thread().name, threading.current_thread().daemon, threading.get_ident()]
 
     engine = ToolEngine([where])
-    first = (await engine.invoke("where")).data
+    first: Any = (await engine.invoke("where")).data
     second = (await engine.invoke("where")).data
     assert first == second
     assert first[:2] == ["fsm_engine worker", True]
@@ -107,7 +119,7 @@ async def test_a_generator_runs_wholly_in_one_thread() -> None:
         yield threading.get_ident()
         yield threading.get_ident()
 
-    data = (await ToolEngine([idents]).invoke("idents")).data
+    data: Any = (await ToolEngine([idents]).invoke("idents")).data
     assert len(set(data)) == 1
     assert data[0] != threading.get_ident()
 
@@ -115,8 +127,8 @@ async def test_a_generator_runs_wholly_in_one_thread() -> None:
 async def test_an_idle_thread_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "IDLE_SECONDS", 0.001)
     worker = threads._Worker()
-    worker.start()
     threads._idle.append(worker)
+    worker.start()
     await until(lambda: not worker.is_alive())
     assert worker not in threads._idle
 
@@ -167,6 +179,16 @@ async def test_a_process_is_killed_when_nobody_wants_its_result() -> None:
     assert response.error_info is not None
     assert response.error_info.code == "TIMEOUT"
     assert engine.running == ()
+
+
+def test_a_function_finds_its_way_into_another_process_by_its_name() -> None:
+    shipped = pickle.loads(pickle.dumps(_Shipped(in_process.func)))
+    assert shipped(number=4) == 8
+    assert pickle.loads(pickle.dumps(_Shipped(sync_add)))(a=1) == 2
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(_Shipped(lambda: 1))
+    bound = pickle.loads(pickle.dumps(_Shipped(functools.partial(sync_add, a=1))))
+    assert bound() == 2
 
 
 async def test_any_executor_will_do() -> None:
@@ -314,11 +336,9 @@ async def test_a_generators_pieces_are_handed_out_and_come_to_a_result(
     function: Callable[..., Any], text: str, data: Any, chunks: list[Any]
 ) -> None:
     engine = ToolEngine([ToolSpec(name="t", func=function)])
-    seen: list[Any] = []
     async with engine.stream([ToolCall("t")]) as run:
-        async for event in run:
-            if getattr(event, "chunk", None) is not None:
-                seen.append(event.chunk)  # type: ignore[attr-defined]  # looked at above
+        said = [getattr(event, "chunk", None) async for event in run]
+    seen = [chunk for chunk in said if chunk is not None]
     response = run.invocations[0].response
     assert response is not None
     assert (response.text, response.data, seen) == (text, data if data is not None else response.data, chunks)
@@ -333,7 +353,8 @@ async def test_a_generator_without_end_of_its_pieces_keeps_a_bounded_number(text
     response = await ToolEngine([flood]).invoke("flood")
     assert response.status is ToolStatus.PARTIAL
     assert response.reason == "only the first 1,000 of 1,005 pieces were kept"
-    assert len(response.text if texts else response.data) == MAX_CHUNKS_KEPT
+    kept: Any = response.text if texts else response.data
+    assert len(kept) == MAX_CHUNKS_KEPT
 
 
 async def test_a_generator_that_is_not_wanted_any_more_is_closed() -> None:
@@ -486,12 +507,29 @@ async def test_a_hanging_thread_keeps_its_slot_until_it_ends_and_its_late_result
     assert [(line["tool"], line["uid"], line["attempt"]) for line in late] == [("t", first.uid, 1)]
 
 
+async def test_what_a_thread_raises_too_late_is_logged_and_disturbs_nobody() -> None:
+    stuck = Stuck()
+
+    @tool(timeout=1.0)
+    def breaks_late() -> None:
+        stuck()
+        raise LookupError("too late")
+
+    with logged() as lines:
+        engine = virtual(breaks_late)
+        invocation = await play(engine, engine.execute_tool_call(ToolCall("breaks_late")), stuck)
+        assert repr(invocation.attempts) == "[Attempt(number=1, started_at=0.0, ended_at=1.0, code=TIMEOUT)]"
+        stuck.let_go()
+        await until(lambda: any(line["event"] == "late_result_discarded" for line in lines))
+        await idle()
+    assert [line["exception_type"] for line in lines if line["event"] == "late_result_discarded"] == ["LookupError"]
+    assert invocation.state == "FAILED"
+
+
 async def test_a_hanging_thread_keeps_no_place_that_another_tool_could_use() -> None:
     """Only the tool's own slots and its thread are taken, not one of the engine's attempts."""
     stuck = Stuck()
-    engine = virtual(
-        hanging("function", stuck, timeout=1.0), ToolSpec(name="other", func=async_add), max_concurrency=1
-    )
+    engine = virtual(hanging("function", stuck, timeout=1.0), ToolSpec(name="other", func=async_add), max_concurrency=1)
     try:
         await play(engine, engine.invoke("t"), stuck)
         assert stuck.count == 1
@@ -504,8 +542,8 @@ async def test_threads_are_bounded_and_one_hanging_tool_cannot_take_them_all() -
     stuck = Stuck()
     quick = ToolSpec(name="quick", func=sync_add)
     engine = virtual(hanging("function", stuck, timeout=None), quick, max_threads=10)
+    hung = [engine.start(ToolCall("t")) for _ in range(20)]
     try:
-        hung = [engine.start(ToolCall("t")) for _ in range(20)]
         await until(lambda: stuck.count == 8)
         assert (await engine.invoke("quick", {"a": 1})).data == 2
         assert stuck.count == 8
@@ -521,7 +559,7 @@ async def _end(invocation: Any) -> None:
 
 async def test_no_more_threads_run_than_the_engine_allows() -> None:
     stuck = Stuck()
-    engine = virtual(hanging("function", stuck, timeout=None), max_threads=3)
+    engine = virtual(hanging("function", stuck, timeout=None, max_concurrency=8), max_threads=3)
     calls = [engine.start(ToolCall("t")) for _ in range(6)]
     await until(lambda: stuck.count == 3)
     await idle()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from fsm_engine import ConfigurationError, ToolResponse, ToolStatus, VirtualClock
-from fsm_engine.fallback import FallbackPolicy, LastGood, as_fallback, as_substitute, run_function
+from fsm_engine import ConfigurationError, ToolError, ToolResponse, ToolStatus, VirtualClock, fallback
+from fsm_engine.fallback import FallbackPolicy, LastGood, as_fallback, as_substitute, run_function, without_substitute
+from fsm_engine.limits import Slots
+
+from .support import Stuck, until
 
 
 def function() -> str:
@@ -53,22 +57,75 @@ def test_good_results_are_kept_for_their_arguments_for_a_while_and_in_bounded_nu
     for number in range(3):
         kept.remember({"n": number}, ToolResponse.success(data=number))
     assert len(kept) == 2
-    assert kept.recall({"n": 0}) is None
+    assert reason(kept.recall({"n": 0})[0]) == "nothing_remembered"
     clock.advance(9.9)
-    found = kept.recall({"n": 2})
-    assert found is not None
-    assert (found.response.data, found.at) == (2, 0.0)
+    found, age = kept.recall({"n": 2})
+    assert (found.data, age) == (2, 9.9)
     clock.advance(0.2)
-    assert kept.recall({"n": 2}) is None
+    assert reason(kept.recall({"n": 2})[0]) == "nothing_remembered"
+
+
+def test_a_good_result_is_kept_as_it_was() -> None:
+    """Neither whoever got it first nor whoever is given it again can spoil it."""
+    kept = LastGood(FallbackPolicy(last_good=True), VirtualClock())
+    good = ToolResponse.success("In stock.", {"items": [1]})
+    kept.remember({}, good)
+    for response in (good, kept.recall({})[0]):
+        assert isinstance(response.data, dict)
+        response.data["items"] = "spoilt"
+    found, _ = kept.recall({})
+    assert (found.text, found.data) == ("In stock.", {"items": [1]})
+
+
+def reason(response: ToolResponse) -> str | None:
+    assert response.error_info is not None
+    return response.error_info.reason
 
 
 async def test_an_awaitable_that_a_plain_function_hands_out_is_awaited() -> None:
     async def later() -> str:
         return "later"
 
-    assert await run_function(lambda: later(), {}) == "later"
-    assert await run_function(later, {}) == "later"
-    assert await run_function(function, {}) == "x"
+    def hands_it_out() -> Any:
+        return later()
+
+    slots = Slots(1)
+    assert await run_function(hands_it_out, {}, slots) == "later"
+    assert await run_function(later, {}, slots) == "later"
+    assert await run_function(function, {}, slots) == "x"
+    await until(lambda: slots.held == 0)
+
+
+async def test_no_more_threads_hang_in_a_fallback_than_it_has_slots() -> None:
+    stuck, slots = Stuck(), Slots(2)
+    hanging = [asyncio.ensure_future(run_function(stuck, {}, slots)) for _ in range(2)]
+    await until(lambda: stuck.count == 2)
+    with pytest.raises(ToolError, match="threads of the fallback are busy"):
+        await run_function(function, {}, slots)
+    for each in hanging:
+        each.cancel()
+    await asyncio.wait(hanging)
+    assert slots.held == 2  # nobody waits for them, but they run
+    stuck.let_go()
+    await until(lambda: slots.held == 0)
+
+
+async def test_a_fallback_given_up_before_its_thread_began_is_never_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[Any] = []
+    ran: list[int] = []
+
+    async def never(job: Any, ended: Any) -> Any:
+        jobs.append(job)
+        ended(None)
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(fallback, "run_in_thread", never)
+    slots = Slots(1)
+    call = asyncio.ensure_future(run_function(lambda: ran.append(1), {}, slots))
+    await until(lambda: jobs)
+    call.cancel()
+    await asyncio.wait([call])
+    assert (jobs[0](), ran, slots.held) == (None, [], 0)
 
 
 def test_a_substitute_says_why_how_old_and_what_went_wrong() -> None:
@@ -80,4 +137,20 @@ def test_a_substitute_says_why_how_old_and_what_went_wrong() -> None:
         "age_s": 1.235,
         "error": {"code": "TIMEOUT", "message": "slow"},
     }
-    assert as_substitute(ToolResponse.success("old"), "x", None, None).context["fallback"] == {"reason": "x"}
+    assert made.for_model() == "This result is incomplete. Reason: timeout. It is 2 seconds old.\nold"
+
+
+def test_a_substitute_keeps_its_words_beside_its_data() -> None:
+    error = ToolResponse.error("TIMEOUT", "slow")
+    made = as_substitute(ToolResponse.success("Seven left.", {"stock": 7}), "timeout", None, error)
+    assert (made.text, made.data) == ("Seven left.", {"stock": 7})
+    assert "age_s" not in made.stats
+
+
+def test_without_a_substitute_the_first_error_says_what_became_of_it() -> None:
+    failure = ToolResponse.error("CONFLICT", "no").error_info
+    assert failure is not None
+    made = without_substitute(ToolResponse.error("TIMEOUT", "slow"), "timeout", failure)
+    assert made.error_info is not None
+    assert made.error_info.code == "TIMEOUT"
+    assert made.context["fallback"] == {"reason": "timeout", "failure": {"code": "CONFLICT", "message": "no"}}

@@ -129,7 +129,7 @@ async def test_a_hook_that_fires_is_refused_and_the_invocation_goes_on() -> None
     engine: ToolEngine
 
     def fires(event: Firing) -> None:
-        event.machine.fire(event.model, "abort")  # type: ignore[attr-defined]  # a LifecycleMachine
+        event.machine.fire(event.model, "abort")
 
     with logged() as lines:
         engine = virtual(ping, hooks=[fires])
@@ -141,7 +141,12 @@ async def test_a_named_observer_is_isolated_and_a_named_gate_decides() -> None:
     def broken(event: Firing) -> None:
         raise ToolError("CONFLICT", "no")
 
-    lifecycle = INVOCATION.extended(states=[State("RETRYING", on_enter=("mine",)), State("VALIDATING", gates=("check_arguments",), on_enter=("mine",))])
+    lifecycle = INVOCATION.extended(
+        states=[
+            State("RETRYING", on_enter=("mine",)),
+            State("VALIDATING", gates=("check_arguments",), on_enter=("mine",)),
+        ]
+    )
     with logged():
         engine = virtual(ping, lifecycle=lifecycle, hooks=[named("mine", broken)])
         assert (await engine.invoke("ping")).text == "pong"

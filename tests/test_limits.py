@@ -97,19 +97,29 @@ def test_a_slot_that_nobody_waits_for_is_told_of_when_it_is_free_again() -> None
     assert seen == [(0, True)]
 
 
-def test_all_who_wait_can_be_woken_without_a_slot_even_if_they_leave_at_that() -> None:
+def test_lines_take_turns() -> None:
+    """Three calls of one tool came before the first of another, and do not all go first."""
     slots = Slots(1)
     slots.try_acquire()
-    woken: list[int] = []
+    order: list[str] = []
+    for name in ("a1", "a2", "a3", "b1", "c1", "b2"):
+        slots.request(lambda name=name: order.append(name), line=name[0])
+    for _ in range(6):
+        slots.release()
+    assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    assert (slots.waiting, slots.held) == (0, 1)
 
-    def leave(number: int) -> None:
-        woken.append(number)
-        slots.withdraw(requests[number])
 
-    requests = [slots.request(lambda number=number: leave(number)) for number in range(3)]
-    slots.wake_all()
-    assert (woken, slots.waiting, slots.held) == ([0, 1, 2], 0, 1)
-    assert not any(request.granted for request in requests)
+def test_a_line_that_everybody_has_left_has_no_turn() -> None:
+    slots = Slots(1)
+    slots.try_acquire()
+    order: list[str] = []
+    left = slots.request(lambda: order.append("left"), line="a")
+    slots.request(lambda: order.append("b"), line="b")
+    slots.withdraw(left)
+    slots.withdraw(left)
+    slots.release()
+    assert (order, slots.waiting) == (["b"], 0)
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["ask", "release", "withdraw"]), st.integers(0, 100)), max_size=60)

@@ -20,11 +20,23 @@ from fsm_engine.outcome import (
     [
         (cancelled_response("t", "", effect=Effect.NONE), "CANCELLED", "cancelled", "none", "t was cancelled."),
         (cancelled_response("t", "why", effect=Effect.UNKNOWN), "CANCELLED", "cancelled", "unknown", "cancelled: why."),
-        (denied_response("t", ""), "APPROVAL_DENIED", "denied", "none", "a person denied it. Do not ask"),
+        (denied_response("t", ""), "APPROVAL_DENIED", "denied", "none", "as a person denied it."),
         (denied_response("t", "why"), "APPROVAL_DENIED", "denied", "none", "denied it: why."),
         (unanswered_response("t", 600.0), "APPROVAL_EXPIRED", "approval_expired", "none", "within 600 s"),
-        (timeout_response("t", "was slow.", reason="idle", effect=Effect.UNKNOWN), "TIMEOUT", "idle", "unknown", "t was slow."),
-        (broken_tool_response("t", "a gate", RuntimeError("x")), "INTERNAL_ERROR", "broken_tool", None, "a gate is broken"),
+        (
+            timeout_response("t", "was slow.", reason="idle", effect=Effect.UNKNOWN),
+            "TIMEOUT",
+            "idle",
+            "unknown",
+            "t was slow.",
+        ),
+        (
+            broken_tool_response("t", "a gate", RuntimeError("x")),
+            "INTERNAL_ERROR",
+            "broken_tool",
+            None,
+            "a gate is broken",
+        ),
         (error_response(ToolError("CONFLICT", "taken", reason="shipped")), "CONFLICT", "shipped", None, "taken"),
     ],
 )

@@ -85,8 +85,9 @@ async def test_leaving_the_block_early_cancels_what_runs_and_waits_for_it() -> N
 
 async def test_an_exception_in_the_block_cleans_up_and_passes() -> None:
     engine = virtual(forever)
+    run = engine.stream([ToolCall("forever")])
     with pytest.raises(LookupError):
-        async with engine.stream([ToolCall("forever")]) as run:
+        async with run:
             raise LookupError
     assert run.invocations[0].state == "CANCELLED"
 

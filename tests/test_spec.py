@@ -67,7 +67,7 @@ def test_a_sync_tool_takes_a_part_of_the_threads_unless_told_otherwise() -> None
 
     assert ToolSpec(name="t", func=sync).slots == SYNC_CONCURRENCY
     assert ToolSpec(name="t", func=sync, max_concurrency=2).slots == 2
-    assert ToolSpec(name="t", func=sync, executor="process").slots is None
+    assert ToolSpec(name="t", func=sync, executor="process").slots == SYNC_CONCURRENCY
     assert ToolSpec(name="t", func=search).slots is None
 
 
@@ -93,7 +93,7 @@ def with_kwargs(**kwargs: Any) -> None:
     """A tool."""
 
 
-def kwargs_without_type(**kwargs) -> None:  # type: ignore[no-untyped-def]  # on purpose
+def kwargs_without_type(**kwargs) -> None:
     """A tool."""
 
 

@@ -89,9 +89,7 @@ def test_a_tools_thread_may_call_the_engine_again() -> None:
 def test_close_cancels_and_reports_and_then_no_call_is_taken() -> None:
     engine = ToolEngine([forever])
     states: list[str] = []
-    caller = threading.Thread(
-        target=lambda: states.append(engine.execute_tool_call_sync(ToolCall("forever")).state)
-    )
+    caller = threading.Thread(target=lambda: states.append(engine.execute_tool_call_sync(ToolCall("forever")).state))
     caller.start()
     waiter = threading.Event()
     while not any(each.state == "EXECUTING" for each in engine.running):
@@ -197,5 +195,3 @@ def test_progress_of_a_sync_call_is_dropped_without_harm() -> None:
     engine = ToolEngine([talks])
     assert engine.execute_tool_call_sync(ToolCall("talks")).result == "done"
     engine.close()
-
-

@@ -188,7 +188,8 @@ class _Stage:
         return decide
 
     def _ring(self, alert: Alert) -> None:
-        what = f"{alert.kind.replace('_', ' ')}: {alert.tool or alert.group} ({alert.reason})"
+        whose = f"{alert.tool}@{alert.version}" if alert.tool else alert.group
+        what = f"{alert.kind.replace('_', ' ')}: {whose} ({alert.reason})"
         self._console.print(Text.assemble(("  alert ", "bold magenta"), what))
 
     def _remember(self, message: dict[str, Any], invocations: Sequence[ToolInvocation]) -> None:

@@ -16,6 +16,7 @@ from ..drawing.names import find_lifecycle
 from ..engine import ToolEngine
 from ..errors import ConfigurationError
 from ..events import Event
+from ..lifecycle import Lifecycle
 from ..spec import ToolSpec
 from ..stages import Stages, publish_nothing
 from .clock import PacedClock
@@ -24,6 +25,7 @@ from .event_log import EventLog
 from .script import Action, ScriptedTool, scripted
 
 _RECORDER = pytest.StashKey[Recorder]()
+_NAMED = pytest.StashKey[Iterable[Lifecycle]]()
 _RESULTS = pytest.StashKey[list[LifecycleCoverage]]()
 
 
@@ -73,7 +75,8 @@ def engine_factory(virtual_clock: PacedClock, event_log: EventLog) -> Iterator[E
             tools,
             **{"clock": virtual_clock, "stages": replace(stages, publish=_both(stages.publish, event_log)), **settings},
         )
-        virtual_clock.watch(engine)
+        if isinstance(engine.clock, PacedClock):
+            engine.clock.watch(engine)
         engines.append(engine)
         return engine
 
@@ -146,19 +149,25 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--fsm-coverage-fail-under needs --fsm-coverage")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Find the lifecycles before anything runs."""
+    if session.config.option.fsm_coverage:
+        try:
+            session.config.stash[_NAMED] = [
+                find_lifecycle(name) for name in session.config.getini("fsm_coverage_lifecycles")
+            ]
+        except ConfigurationError as error:
+            raise pytest.UsageError(f"fsm_coverage_lifecycles: {error}") from None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that has exercised too little."""
-    recorder = session.config.stash.get(_RECORDER, None)
-    if recorder is None:
-        return
-    try:
-        named = [find_lifecycle(name) for name in session.config.getini("fsm_coverage_lifecycles")]
-    except ConfigurationError as error:
-        raise pytest.UsageError(f"fsm_coverage_lifecycles: {error}") from None
-    results = session.config.stash[_RESULTS] = recorder.report(named)
-    if _fallen_short(session.config, results) and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    config = session.config
+    if _RECORDER in config.stash and _NAMED in config.stash:
+        results = config.stash[_RESULTS] = config.stash[_RECORDER].report(config.stash[_NAMED])
+        if _fallen_short(config, results) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -7,13 +7,15 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ..errors import TransitionRefusedError
 from ..lifecycle import Hook, Lifecycle, Row
+from ..walks import shortest_walks
 from .rehearsal import Rehearsal
 
 _RUNNER: st.SearchStrategy[Any] = st.runner()
+_STATES = _RUNNER.flatmap(lambda self: st.sampled_from(sorted(self.lifecycle.by_name)))
 
 
 class LifecycleRules(RuleBasedStateMachine):
@@ -42,28 +44,38 @@ class LifecycleRules(RuleBasedStateMachine):
         super().__init__()
         if not hasattr(type(self), "lifecycle"):
             raise TypeError(f"{type(self).__name__} names no lifecycle; write `lifecycle = ...` in the class")
-        self._begin()
+        self._reset()
 
     def new_model(self) -> Any:
         """What moves: an object whose `state` is the initial one."""
         return SimpleNamespace(state=self.lifecycle.initial)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         model = self.new_model()
-        own = type(self).new_model is not LifecycleRules.new_model
-        self._rehearsal = Rehearsal(self.lifecycle, model=model if own else None, hooks=self.hooks)
+        self._has_own_model = type(self).new_model is not LifecycleRules.new_model
+        self._rehearsal = Rehearsal(self.lifecycle, model=model if self._has_own_model else None, hooks=self.hooks)
         self.model = self._rehearsal.model
 
+    @initialize(state=_STATES)
+    def begin(self, state: str) -> None:
+        """Somewhere: chance alone hardly ever gets far. A model of your own begins at the beginning."""
+        self._reset()
+        if not self._has_own_model:
+            for row in shortest_walks(self.lifecycle)[state]:
+                self._rehearsal.take(row)
+
     @rule(
-        trigger=_RUNNER.flatmap(lambda self: st.sampled_from(self.lifecycle.triggers or ("nothing",))),
-        passing=_RUNNER.flatmap(lambda self: st.sets(st.sampled_from(sorted(self.lifecycle.guards) or ["none"]))),
+        trigger=_RUNNER.flatmap(lambda self: st.sampled_from(self._likely_triggers())),
+        answers=_RUNNER.flatmap(
+            lambda self: st.fixed_dictionaries(dict.fromkeys(self.lifecycle.guards, st.booleans()))
+        ),
     )
-    def fire(self, trigger: str, passing: set[str]) -> None:
+    def fire(self, trigger: str, answers: dict[str, bool]) -> None:
         """Any trigger, whether it is taken here or refused."""
         rehearsal, source = self._rehearsal, self.model.state
         rows = self.lifecycle.rows_from(source, trigger)
         try:
-            rehearsal.fire(trigger, **dict.fromkeys(passing, True))
+            rehearsal.fire(trigger, **answers)
         except TransitionRefusedError:
             assert all(row.guard for row in rows), (
                 f"{trigger!r} was refused in {source}, where an unguarded row takes it"
@@ -77,11 +89,16 @@ class LifecycleRules(RuleBasedStateMachine):
         assert self.model.state == taken.dest, f"{taken} led to {self.model.state}"
         assert rehearsal.hooks_run == _hooks_of(taken, self.lifecycle), f"{taken} ran {rehearsal.hooks_run}"
 
+    def _likely_triggers(self) -> tuple[str, ...]:
+        """Every trigger, and twice as often the one of each row out of the present state."""
+        here = [row.trigger for row in self.lifecycle.rows_from(self.model.state)]
+        return (*here, *here, *self.lifecycle.triggers) or ("nothing",)
+
     @precondition(lambda self: self.model.state in self.lifecycle.final_states)
-    @rule()
-    def begin_anew(self) -> None:
+    @rule(state=_STATES)
+    def begin_anew(self, state: str) -> None:
         """What has ended makes room for another."""
-        self._begin()
+        self.begin(state)
 
     @invariant()
     def is_in_a_declared_state(self) -> None:

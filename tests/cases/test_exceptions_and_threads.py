@@ -144,8 +144,7 @@ async def test_case_054_a_time_limit_does_not_leak_into_the_tools_that_a_tool_ca
         return (await engine.invoke("inner")).text
 
     engine = virtual(inner, outer)
-    response = await play(engine, engine.invoke("outer"))
-    assert response.text == "whole"
+    assert (await engine.invoke("outer")).text == "whole"
     assert seen == [(5.0, 5.0), (None, None)]
 
 

@@ -9,7 +9,7 @@ row    test
 22     test_case_022_arguments_fused_into_the_name_are_shown_in_a_legal_alphabet_only
 32     test_case_032_an_empty_id_counts_as_missing
 35     test_case_035_an_id_that_comes_back_in_the_next_turn_is_another_call
-36     test_case_036_... (four tests of `ToolSpec.single_flight`)
+36     test_case_036_identical_calls_that_are_under_way_together_share_one_run, and four about its limits
 37     test_case_037_calls_that_share_an_id_are_refused_and_the_others_keep_their_order
 40     test_case_040_nothing_of_a_call_comes_after_its_end
 43     test_case_043_asking_for_a_tool_and_running_it_are_events_of_two_kinds
@@ -20,15 +20,26 @@ Rows 23 to 31 speak of the deltas of a stream and belong to what assembles strea
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
 import pytest
 
-from fsm_engine import Stages, ToolCall, ToolCallEvent, ToolContext, ToolExecutionEvent, ToolSpec, tool
+from fsm_engine import (
+    RetryPolicy,
+    Stages,
+    ToolCall,
+    ToolCallEvent,
+    ToolContext,
+    ToolExecutionEvent,
+    ToolInvocation,
+    ToolSpec,
+    tool,
+)
 from fsm_engine.providers.openai_chat import calls_from_message
 
-from ..support import Stuck, Watch, assert_told_in_full, idle, logged, play, until, virtual
+from ..support import Stuck, Watch, assert_ended, assert_told_in_full, idle, logged, play, until, virtual
 
 
 class Reports:
@@ -119,6 +130,118 @@ async def test_case_035_an_id_that_comes_back_in_the_next_turn_is_another_call()
     assert [turn.result for turn in turns] == ["report of mon", "report of tue"]
     assert [turn.id for turn in turns] == ["call_0", "call_0"]
     assert turns[0].uid != turns[1].uid
+
+
+class Orders:
+    """A tool with an effect, which waits until it is told to go on."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.placed: list[str] = []
+        self.go_on: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.error: Exception | None = None
+        spec = ToolSpec(name="order", func=self.order, **{"single_flight": True, "timeout": None, **settings})
+        self.engine = virtual(spec)
+
+    async def order(self, sku: str, count: int = 1) -> dict[str, Any]:
+        self.placed.append(sku)
+        await asyncio.shield(self.go_on)
+        if self.error is not None:
+            raise self.error
+        return {"order": len(self.placed)}
+
+    def start(self, call_id: str, sku: str = "a", **more: Any) -> ToolInvocation:
+        return self.engine.start(ToolCall("order", {"sku": sku, **more}, call_id))
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_concurrency": 1}, {"max_queue": 1}])
+async def test_case_036_identical_calls_that_are_under_way_together_share_one_run(settings: dict[str, Any]) -> None:
+    """Each has its own id, events and response; the order of keys and a default that is written out say nothing."""
+    orders = Orders(**settings)
+    orders.go_on.set_result(None)
+    calls = [
+        ToolCall("order", '{"sku": "a", "count": 1}', "c1"),
+        ToolCall("order", {"count": 1, "sku": "a"}, "c2"),
+        ToolCall("order", {"sku": "a"}, "c3"),
+    ]
+    async with orders.engine.stream(calls) as run:
+        events = [event async for event in run]
+    assert orders.placed == ["a"]
+    first, *others = run.invocations
+    for invocation in run.invocations:
+        assert_ended(invocation)
+        assert_told_in_full([event for event in events if getattr(event, "uid", "") == invocation.uid])
+        assert invocation.response is not None
+        assert (invocation.state, invocation.result) == ("COMPLETED", {"order": 1})
+        assert invocation.response.context["call_id"] == invocation.id
+        assert invocation.response.stats["attempts"] == len(invocation.attempts) == (invocation is first)
+    for other in others:
+        assert other.response is not None
+        assert other.response.context["notes"] == [f"shared: {first.uid}"]
+
+
+async def test_case_036_only_those_that_ask_for_it_share_and_only_what_is_identical_and_at_the_same_time() -> None:
+    apart = Orders(single_flight=False)
+    apart.go_on.set_result(None)
+    await asyncio.gather(*(finished(apart.start(call_id)) for call_id in ("c1", "c2")))
+    assert apart.placed == ["a", "a"]
+    orders = Orders()
+    orders.go_on.set_result(None)
+    await asyncio.gather(*(finished(orders.start(f"c{count}", count=count)) for count in (1, 2)))
+    await finished(orders.start("later"))
+    assert orders.placed == ["a", "a", "a"]
+
+
+async def test_case_036_a_failure_is_shared_too_and_the_calls_of_the_next_message_run_again() -> None:
+    orders = Orders(retry=RetryPolicy(max_retries=1), idempotent=True)
+    orders.error = RuntimeError("sold out")
+    calls = [orders.start("c1"), orders.start("c2")]
+    orders.go_on.set_result(None)
+    for call in calls:
+        await call
+        assert call.path[-2:] == ("EXECUTING", "FAILED")
+        assert call.error is not None
+        assert call.error.message == "RuntimeError: sold out"
+    assert orders.placed == ["a"]
+    await finished(orders.start("c1"))
+    assert orders.placed == ["a", "a"]
+
+
+async def test_case_036_who_waits_for_an_identical_call_can_leave_alone() -> None:
+    orders = Orders()
+    first, second, third = orders.start("c1"), orders.start("c2"), orders.engine.start(
+        ToolCall("order", {"sku": "a"}), deadline=5.0
+    )
+    await idle()
+    assert second.cancel()
+    await second
+    orders.engine.clock.advance(5.0)  # type: ignore[attr-defined]  # it is a VirtualClock
+    await third
+    assert third.error is not None
+    assert (second.state, third.error.code, third.error.effect) == ("CANCELLED", "TIMEOUT", "none")
+    orders.go_on.set_result(None)
+    assert (await first).result == {"order": 1}
+    assert orders.placed == ["a"]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_case_036_when_the_one_that_runs_is_cancelled_another_runs_only_if_nothing_has_happened(read_only: bool) -> None:
+    orders = Orders(read_only=read_only)
+    first, second = orders.start("c1"), orders.start("c2")
+    await idle()
+    first.cancel()
+    await first
+    orders.go_on.set_result(None)
+    await second
+    if read_only:
+        assert (second.result, orders.placed) == ({"order": 2}, ["a", "a"])
+    else:
+        assert orders.placed == ["a"]
+        assert second.error is not None
+        assert second.error.effect == "unknown"
+
+
+async def finished(invocation: ToolInvocation) -> ToolInvocation:
+    return await invocation
 
 
 async def test_case_037_calls_that_share_an_id_are_refused_and_the_others_keep_their_order() -> None:

@@ -17,6 +17,8 @@ from ..support import logged, virtual
 async def greet(name: str, password: str = "") -> str:
     if name == "nobody":
         raise ToolError("NOT_FOUND", "Nobody is here.", reason="empty")
+    if name == "crash":
+        raise ToolError("INTERNAL_ERROR", "The engine room is flooded.", reason="flooded")
     return f"hello {name}"
 
 
@@ -36,14 +38,21 @@ async def test_every_transition_and_the_end_are_logged_with_call_and_attempt() -
     )
 
 
-async def test_a_failed_call_is_a_warning_with_code_and_detail() -> None:
+@pytest.mark.parametrize(
+    ("name", "level", "code", "reason", "words"),
+    [
+        ("crash", "warning", "INTERNAL_ERROR", "flooded", "The engine room is flooded"),
+        ("nobody", "info", "NOT_FOUND", "empty", "Nobody is here"),
+    ],
+)
+async def test_a_failed_call_is_a_warning_if_it_counts_against_the_tool_and_has_code_and_detail(
+    name: str, level: str, code: str, reason: str, words: str
+) -> None:
     with logged() as lines:
-        await virtual(greet).invoke("greet", {"name": "nobody"})
+        await virtual(greet).invoke("greet", {"name": name})
     end = lines[-1]
-    assert (end["event"], end["log_level"], end["code"], end["reason"]) == (
-        *("tool call failed", "warning", "NOT_FOUND", "empty"),
-    )
-    assert "Nobody is here" in end["detail"]
+    assert (end["event"], end["log_level"], end["code"], end["reason"]) == ("tool call failed", level, code, reason)
+    assert words in end["detail"]
 
 
 async def test_no_line_holds_an_argument_or_a_result() -> None:
@@ -66,7 +75,7 @@ async def test_without_structlog_configured_lines_go_to_the_standard_library(cap
     with caplog.at_level(logging.WARNING, logger="fsm_engine"):
         await engine.invoke("greet", {"name": "ada"})
         assert caplog.records == []
-        await engine.invoke("nope")
+        await engine.invoke("greet", {"name": "crash"})
         assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
@@ -82,7 +91,7 @@ async def test_a_filtering_logger_is_asked_before_a_line_is_made() -> None:
         engine = virtual(greet)
         await engine.invoke("greet", {"name": "ada"})
         assert lines == []
-        await engine.invoke("nope")
+        await engine.invoke("greet", {"name": "crash"})
         assert [line["event"] for line in lines] == ["tool call failed"]
     finally:
         structlog.reset_defaults()

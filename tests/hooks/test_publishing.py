@@ -19,7 +19,15 @@ async def test_the_events_of_a_call_in_their_order_with_ids_and_masked_arguments
         ToolCall("add", {"a": 1, "secret": "s"}, "c1")
     )
     assert [event.to_dict() | {"uid": 0, "at": 0} for event in watch.events[:-1]] == [
-        {"type": "tool_call", "seq": 0, "at": 0, "id": "c1", "uid": 0, "name": "add", "arguments": {"a": 1, "secret": "***"}},
+        {
+            "type": "tool_call",
+            "seq": 0,
+            "at": 0,
+            "id": "c1",
+            "uid": 0,
+            "name": "add",
+            "arguments": {"a": 1, "secret": "***"},
+        },
         *(
             {"type": "tool_execution", "seq": 0, "at": 0, "id": "c1", "uid": 0, "status": state, "attempt": attempt}
             for state, attempt in (("VALIDATING", 0), ("ADMITTING", 0), ("EXECUTING", 1))

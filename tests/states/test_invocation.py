@@ -160,6 +160,10 @@ STORIES = {
         [("validate", {}), ("accept", {}), ("admit", {"is_refused": True})],
         ["VALIDATING", "ADMITTING", "FAILED"],
     ),
+    "a call that is permitted runs, even where something could stand in for it": (
+        [("validate", {}), ("accept", {}), ("admit", {"has_fallback_for_refusal": True})],
+        ["VALIDATING", "ADMITTING", "EXECUTING"],
+    ),
     "a retry is preferred to the fallback, and is admitted anew": (
         [
             ("validate", {}),

@@ -14,8 +14,8 @@ import { seconds } from "./tool-stream.js";
  */
 
 export class CallCard {
-  /** @param {CallState} call @param {Acts} acts @param {boolean} isCompact  one line until it is opened */
-  constructor(call, acts, isCompact) {
+  /** @param {CallState} call @param {Acts} acts */
+  constructor(call, acts) {
     this.call = call;
     this.acts = acts;
     this.title = h("button", { type: "button", class: "card-title", "aria-pressed": "false", onclick: () => this.#choose() });
@@ -25,9 +25,9 @@ export class CallCard {
     this.arguments = h("dl", { class: "card-arguments" });
     this.way = h("ol", { class: "card-way", "aria-label": "States so far" });
     this.body = h("div", { class: "card-body" }, this.arguments, this.way);
-    const head = h("div", { class: "card-head" }, this.title, this.state, this.attempt, this.time);
+    this.brief = h("span", { class: "card-brief" });
+    const head = h("div", { class: "card-head" }, this.title, this.state, this.attempt, this.brief, this.time);
     this.element = h("article", { class: "card", "aria-label": "Tool call" }, head, this.body);
-    this.element.classList.toggle("is-compact", isCompact);
     /** @type {Map<string, HTMLElement>} */
     this.parts = new Map();
     this.update();
@@ -53,6 +53,7 @@ export class CallCard {
     this.#part("outcome", call.status !== null, () => h("div", { class: "card-outcome" }), showOutcome);
     this.#part("damage", call.isDamaged, makeDamage, () => {});
     this.#part("cancel", call.endedAt === null && call.uid !== null && call.state !== "AWAITING_APPROVAL" && call.missing !== "never", () => this.#makeCancel(), () => {});
+    setText(this.brief, briefly(call));
     this.tick(null);
   }
 
@@ -70,22 +71,20 @@ export class CallCard {
   }
 
   #choose() {
-    if (this.element.classList.contains("is-compact")) this.element.classList.toggle("is-open");
+    this.element.classList.toggle("is-open"); // means something in a dense group alone
     this.acts.select(this.call);
   }
 
   #updateArguments() {
     const { call } = this;
-    const shown = call.arguments === null ? call.written : JSON.stringify(call.arguments);
+    const given = Object.entries(call.arguments ?? {});
+    // What could not be read as arguments is shown as it was written.
+    const written = given.length > 0 || (call.arguments !== null && call.written.trim() === "{}") ? "" : call.written;
+    const shown = written || JSON.stringify(given);
     if (this.shownArguments === shown) return;
     this.shownArguments = shown;
-    if (call.arguments === null) {
-      this.arguments.replaceChildren(h("dd", { class: "is-written" }, call.written));
-    } else {
-      this.arguments.replaceChildren(
-        ...Object.entries(call.arguments).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shortJson(value)))),
-      );
-    }
+    if (written !== "") this.arguments.replaceChildren(h("dd", { class: "is-written" }, shortJson(written, 400)));
+    else this.arguments.replaceChildren(...given.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shortJson(value)))));
   }
 
   #updateWay() {
@@ -147,6 +146,13 @@ export class CallCard {
   }
 }
 
+/** Arguments and outcome in one line, for a dense group. @param {CallState} call */
+function briefly(call) {
+  const given = Object.values(call.arguments ?? {}).map((value) => shortJson(value, 60)).join(", ");
+  const outcome = call.error !== null ? String(call.error.code) : call.result !== null ? shortJson(call.result.text ?? "", 60) : "";
+  return outcome === "" ? given : `${given} → ${outcome}`;
+}
+
 function makeProgress() {
   return h("div", { class: "progress" }, h("div", { class: "bar", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": "Progress" }, h("i", {})), h("p", {}));
 }
@@ -182,8 +188,10 @@ function showOutcome(part, call) {
   if (part.childElementCount > 0) return; // an end comes once
   if (call.error !== null) {
     const issues = Array.isArray(call.error.issues) ? call.error.issues : [];
+    const message = String(call.error.message ?? "");
+    const said = issues.length > 1 ? (message.split(":")[0] ?? message) : message; // the rest is said issue by issue
     part.append(
-      h("p", { class: "error-line" }, h("code", {}, String(call.error.code)), h("span", { class: "error-text" }, String(call.error.message ?? ""))),
+      h("p", { class: "error-line" }, h("code", {}, String(call.error.code)), h("span", { class: "error-text" }, said)),
       ...(issues.length > 1 ? [h("ul", { class: "issues" }, ...issues.map((issue) => h("li", {}, String(issue?.message ?? ""))))] : []),
       ...(call.error.effect === "unknown" ? [h("p", { class: "note" }, "Whether it had an effect is not known.")] : []),
     );

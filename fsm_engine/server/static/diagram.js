@@ -100,7 +100,7 @@ export class Diagram {
     const [a, b] = [this.layout.nodes.get(from), this.layout.nodes.get(to)];
     if (a === undefined || b === undefined || from === to) return undefined;
     const points = [{ x: a.x, y: a.y + NODE.height / 2 }, { x: b.x, y: b.y - NODE.height / 2 }];
-    const edge = svg("path", { class: "edge is-extra", d: curve(points), "marker-end": "url(#arrow-lit)" });
+    const edge = svg("path", { class: "edge is-extra", "data-state": to, d: curve(points), "marker-end": "url(#arrow)" });
     this.extra.append(edge);
     return edge;
   }
@@ -118,7 +118,7 @@ export class Diagram {
     const boxes = lifecycle.states.map((state) => this.#box(state, /** @type {Point} */ (nodes.get(state.name))));
     const picture = svg("svg", {
       viewBox: `${-MARGIN} ${-MARGIN} ${width + 2 * MARGIN} ${height + 2 * MARGIN}`, role: "img", "aria-labelledby": "diagram-caption", class: "diagram",
-    }, svg("defs", {}, arrow("arrow"), arrow("arrow-lit")), lines, this.extra, ...boxes);
+    }, svg("defs", {}, arrow()), lines, this.extra, ...boxes);
     picture.style.maxWidth = `${(width + 2 * MARGIN) * 1.05}px`;
     return picture;
   }
@@ -135,9 +135,8 @@ export class Diagram {
   }
 }
 
-/** @param {string} id */
-function arrow(id) {
-  return svg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" },
+function arrow() {
+  return svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" },
     svg("path", { d: "M0,0.8 L7.4,4 L0,7.2 z" }));
 }
 

@@ -195,9 +195,19 @@ function place(/** @type {Item[][]} */ rows) {
     for (const item of row) item.x -= (x - GAP.x) / 2;
   }
   for (let round = 0; round < 40; round += 1) {
-    for (const row of round % 2 === 0 ? rows : [...rows].reverse()) {
+    for (const each of round % 2 === 0 ? rows : [...rows].reverse()) {
+      // What no line leads to would be pushed away a little further each time; it goes to the end instead.
+      const row = each.filter((item) => item.up.length + item.down.length > 0);
       const wanted = row.map((item) => mean([...item.up, ...item.down].map((each) => each.x), item.x));
       spread(row, wanted);
+    }
+  }
+  for (const row of rows) {
+    const joined = row.filter((item) => item.up.length + item.down.length > 0);
+    let end = Math.max(...joined.map((item) => item.x + item.width / 2), -GAP.x);
+    for (const item of row.filter((each) => !joined.includes(each))) {
+      item.x = end + GAP.x + item.width / 2;
+      end = item.x + item.width / 2;
     }
   }
 }

@@ -315,7 +315,8 @@ function isObject(value) {
  * @param {number} length  seconds
  */
 export function seconds(length) {
-  if (length < 0.0995) return `${Math.max(0, Math.round(length * 1000))} ms`;
+  if (length < 0.0005) return "<1 ms";
+  if (length < 0.0995) return `${Math.round(length * 1000)} ms`;
   if (length < 9.995) return `${length.toFixed(2)} s`;
   return length < 119.5 ? `${length.toFixed(1)} s` : `${Math.round(length / 60)} min`;
 }

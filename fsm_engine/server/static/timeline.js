@@ -6,7 +6,7 @@ import { seconds } from "./tool-stream.js";
 /** @typedef {import("./tool-stream.js").CallState} CallState */
 
 const FEW = 24; // up to so many calls the rows are high enough for a name
-const HIGH = 24;
+const HIGH = 22;
 const LOW = 6;
 
 export class Timeline {
@@ -38,7 +38,7 @@ export class Timeline {
   /** @param {CallState} call */
   show(call) {
     if (call.path.length === 0) return;
-    this.#began = Math.min(this.#began, call.startedAt);
+    if (this.#began === Infinity) this.#began = call.startedAt; // calls come in the order in which they began
     let row = this.#rows.get(call);
     if (row === undefined) {
       const label = h("button", { type: "button", class: "timeline-label", onclick: () => this.select(call) }, call.name);
@@ -46,11 +46,13 @@ export class Timeline {
       this.#rows.set(call, row);
       this.labels.append(label);
       this.bars.append(row.bar);
+      this.#fit();
+      byId("timeline").scrollTop = byId("timeline").scrollHeight;
     }
     for (; row.drawn < call.path.length; row.drawn += 1) {
       const step = /** @type {import("./run-state.js").Step} */ (call.path[row.drawn]);
       this.#close(row.bar, step.at);
-      row.bar.append(svg("rect", { "data-state": step.state, "data-at": step.at, y: 0.14, height: 0.72, width: 0 }, svg("title", {}, stateWords(step.state))));
+      row.bar.append(svg("rect", { "data-state": step.state, "data-at": step.at, x: step.at - this.#began, y: 0.14, height: 0.72, width: 0 }, svg("title", {}, stateWords(step.state))));
     }
     if (call.endedAt !== null) {
       setAttribute(row.bar, "data-status", call.status);
@@ -71,7 +73,6 @@ export class Timeline {
     }
     setAttribute(this.bars, "viewBox", `0 0 ${length} ${this.#rows.size}`);
     setText(this.scale, seconds(length / 1.02));
-    this.#fit();
   }
 
   /** @param {CallState | null} selected */
@@ -95,8 +96,6 @@ export class Timeline {
   #close(row, at) {
     const open = row.lastElementChild;
     if (open === null) return;
-    const from = Number(open.getAttribute("data-at"));
-    setAttribute(open, "x", String(from - this.#began));
-    setAttribute(open, "width", String(Math.max(0, at - from)));
+    setAttribute(open, "width", String(Math.max(0, at - Number(open.getAttribute("data-at")))));
   }
 }

@@ -1,0 +1,120 @@
+"""The command `serve`: the live page, and the routes behind it.
+
+`add_commands(app)` gives it to a typer application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .cli.inputs import load_engine
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_NEEDED = {"fastapi", "sse_starlette", "uvicorn"}
+_HERE = ("127.0.0.1", "localhost")
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add `serve` to an application."""
+    app.command()(serve)
+
+
+def serve(
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools",
+            "-t",
+            metavar="MODULE:NAME",
+            help="Where the tools are, as for run. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve the order desk of the demonstration, with a scripted model.")
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|MODULE:NAME",
+            help="A model of an OpenAI-compatible server (OPENAI_BASE_URL and OPENAI_API_KEY say which), or a function "
+            "of yours that yields chunks.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0: a free one.")] = 8000,
+) -> None:
+    """Serve the live page: a conversation whose tool calls are seen moving through their lifecycle.
+
+    Whoever reaches the address may use the tools, so other addresses than this machine's own belong behind something
+    that asks who is there; in an application of your own, `fsm_engine.server.create_app(authorize=...)` does.
+
+    Example: fsm-engine serve --demo
+    """
+    if demo == bool(tools):
+        raise typer.BadParameter("give --demo, or --tools and --model")
+    if tools and model is None:
+        raise typer.BadParameter("tools are of no use without a model; name one", param_hint="--model")
+    try:
+        asyncio.run(_serve(tools or [], model, host, port))
+    except ModuleNotFoundError as error:
+        if error.name not in _NEEDED:
+            raise
+        typer.echo("fsm-engine serve needs packages that are not installed: pip install 'fsm-engine[cli,server]'", err=True)
+        raise typer.Exit(2) from None
+
+
+async def _serve(tools: list[str], model: str | None, host: str, port: int) -> None:
+    import uvicorn
+
+    from .server.demo import demo_app
+
+    async with demo_app() if model is None else _app(tools, model, host) as app:
+        config = uvicorn.Config(app, host=host, port=port, log_level="warning", ws="websockets-sansio")
+        server = uvicorn.Server(config)
+        listening = config.bind_socket()
+        # Said before anybody could be waiting for it: the socket takes connections from here on.
+        listening.listen()
+        shown = f"[{host}]" if ":" in host else host
+        typer.echo(f"Live page: http://{shown}:{listening.getsockname()[1]}/  (Ctrl+C ends it)")
+        await server.serve(sockets=[listening])
+
+
+@asynccontextmanager
+async def _app(tools: list[str], model: str, host: str) -> AsyncIterator[FastAPI]:
+    from .server import create_app
+
+    async with load_engine(tools) as engine:
+        allowed = _HERE if host in _HERE else None
+        yield create_app(engine, _load_model(model), allowed_hosts=allowed)
+
+
+def _load_model(reference: str) -> Any:
+    module, colon, name = reference.partition(":")
+    if colon and module.replace(".", "").isidentifier() and name.isidentifier():
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise typer.BadParameter(str(error), param_hint="--model") from None
+    try:
+        from openai import AsyncOpenAI, OpenAIError
+    except ModuleNotFoundError:
+        raise typer.BadParameter(
+            "a model's name needs the SDK of OpenAI: pip install 'fsm-engine[openai]'", param_hint="--model"
+        ) from None
+    from .providers.openai_model import OpenAIModel
+
+    try:
+        return OpenAIModel(AsyncOpenAI(), reference)
+    except OpenAIError as error:  # no key, most often
+        raise typer.BadParameter(str(error), param_hint="--model") from None

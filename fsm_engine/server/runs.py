@@ -1,0 +1,180 @@
+"""What every way in shares: who may, how much, and the runs themselves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fastapi import HTTPException, status
+from starlette.requests import HTTPConnection
+
+from ..engine import ToolEngine
+from ..errors import EngineClosedError, ToolError
+from ..invocation import ToolInvocation
+from ..live_run import LiveRun
+from ..policies import check_count, check_seconds
+from ..run_log import ReaderDroppedError, RunLog
+from ..run_store import KEEP_SECONDS, MAX_RUNS, RunStore, StoredRun, TooManyRunsError
+
+Authorize = Callable[[HTTPConnection], Awaitable[str | None] | str | None]
+"""Says who asks, or raises `fastapi.HTTPException` (401, 403) to send them away.
+
+Is given the request, or the WebSocket before it is accepted, and answers the name of whoever it is. A run belongs to
+the one who began it; nobody else can read it, decide in it, or learn that it exists. `None` is everybody who has no
+name: among them the run's id alone, which cannot be guessed, opens it.
+"""
+
+BUSY_SECONDS = 2
+"""What a reader that is sent away for lack of room is told to wait."""
+
+
+class RunsMessages(Protocol):
+    """What answers messages by a run: `fsm_engine.agent.Agent`, or something of your own."""
+
+    def run(self, messages: Sequence[dict[str, Any]], /) -> LiveRun:
+        """A run that has not begun."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """How much the server takes on; what is more is refused by 413 or 429.
+
+    Args:
+        body_bytes: of a request, and of a message on a WebSocket.
+        runs: kept at a time, ended ones included; a new run takes the place of the one that ended first.
+        keep_seconds: how long a run that has ended can still be read.
+        readers: of all runs together.
+        readers_of_run: of a single run.
+        ping_seconds: between two signs of life on a stream on which nothing happens.
+        send_seconds: how long a reader may take to accept what it is sent before its connection is closed; it may come
+            back with the number of its last event.
+        health_seconds: how long an answer of the tools' probes stands before they are asked again.
+    """
+
+    body_bytes: int = 1_000_000
+    runs: int = MAX_RUNS
+    keep_seconds: float = KEEP_SECONDS
+    readers: int = 1_000
+    readers_of_run: int = 20
+    ping_seconds: float = 15.0
+    send_seconds: float = 30.0
+    health_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("body_bytes", "runs", "readers", "readers_of_run"):
+            check_count(name, getattr(self, name))
+        for name in ("ping_seconds", "send_seconds"):
+            check_seconds(name, getattr(self, name))
+        for name in ("keep_seconds", "health_seconds"):
+            check_seconds(name, getattr(self, name), zero_allowed=True)
+
+
+class Runs:
+    """The runs of a server, behind its authorisation and its limits. Refusals are `HTTPException`s.
+
+    Args:
+        engine: runs the calls.
+        agent: answers messages.
+        authorize: says who asks; `None`: nobody is asked for a name.
+    """
+
+    def __init__(
+        self, engine: ToolEngine, agent: RunsMessages, authorize: Authorize | None, limits: ServerLimits
+    ) -> None:
+        self.engine = engine
+        self.limits = limits
+        self.store = RunStore(engine, max_runs=limits.runs, keep_seconds=limits.keep_seconds)
+        self.reader_count = 0
+        self._agent = agent
+        self._authorize = authorize
+
+    async def owner(self, connection: HTTPConnection) -> str | None:
+        """Who asks."""
+        if self._authorize is None:
+            return None
+        answer = self._authorize(connection)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def start(self, messages: Sequence[dict[str, Any]], owner: str | None) -> StoredRun:
+        """Begin a run that answers these messages."""
+        try:
+            return self.store.start(self._agent.run(messages), owner)
+        except TooManyRunsError as error:
+            raise _busy(str(error)) from None
+        except EngineClosedError:
+            raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, "the server is closing") from None
+
+    def find(self, run_id: str, owner: str | None) -> StoredRun:
+        """A run of this owner's; one that is somebody else's is answered like one that does not exist."""
+        stored = self.store.find(run_id, owner)
+        if stored is None:
+            raise HTTPException(
+                status.HTTP_404_NOT_FOUND, "there is no such run; it may have ended so long ago that it is forgotten"
+            )
+        return stored
+
+    def find_call(self, run_id: str, uid: str, owner: str | None) -> ToolInvocation:
+        """A call of such a run."""
+        try:
+            return self.find(run_id, owner).invocation(uid)
+        except KeyError:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, "this run has no such call") from None
+
+    def check_room(self, log: RunLog) -> None:
+        """Refuse one more reader if there are too many."""
+        if self.reader_count >= self.limits.readers or log.reader_count >= self.limits.readers_of_run:
+            raise _busy("there are too many readers; try again later")
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Somebody reads while this lasts."""
+        self.reader_count += 1
+        try:
+            yield
+        finally:
+            self.reader_count -= 1
+
+
+def decide(invocation: ToolInvocation, verdict: str, *, reason: str = "", arguments: dict[str, Any] | None = None) -> None:
+    """Approve, deny or cancel a call for a person.
+
+    Raises:
+        HTTPException: 409, the call does not wait for that (any more); 422, the edited arguments are not valid.
+    """
+    try:
+        is_done = {
+            "approve": lambda: invocation.approve(arguments),
+            "deny": lambda: invocation.deny(reason),
+            "cancel": lambda: invocation.cancel(reason),
+        }[verdict]()
+    except ToolError as error:
+        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from None
+    if not is_done:
+        done = {"approve": "approved", "deny": "denied", "cancel": "cancelled"}[verdict]
+        raise HTTPException(
+            status.HTTP_409_CONFLICT, f"the call cannot be {done}: it is {invocation.state.lower().replace('_', ' ')}"
+        )
+
+
+async def batches(log: RunLog, after: int) -> AsyncIterator[list[tuple[str, int | None, str]]]:
+    """What a reader is sent: name, id and JSON text of each event, a few dozen at a time. Ends with `run_ended`.
+
+    Only what lasts has an id: a reader that comes back after a piece of progress is to be told the state before it.
+    It also ends when the reader has been so slow that the log has dropped it; it may come back.
+    """
+    reader = log.reader(after)
+    try:
+        while events := await reader.take():
+            yield [(event.type, event.seq if event.is_lasting else None, log.text(event)) for event in events]
+    except ReaderDroppedError:
+        return
+    finally:
+        reader.close()
+
+
+def _busy(why: str) -> HTTPException:
+    return HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, why, {"Retry-After": str(BUSY_SECONDS)})
