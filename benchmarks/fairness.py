@@ -106,7 +106,9 @@ async def main() -> int:
             ratios.append(latencies[-1] / await latency(alone))
         ratio = statistics.median(ratios)
         worst = max(worst, ratio)
-        print(f"{name:8} {statistics.median(latencies) * 1e6:7.1f} µs beside hanging tools, x {ratio:.2f} of an idle engine")
+        print(
+            f"{name:8} {statistics.median(latencies) * 1e6:7.1f} µs beside hanging tools, x {ratio:.2f} of an idle engine"
+        )
     _let_go.set()
     for invocation in waiting:
         invocation.cancel()

@@ -53,6 +53,7 @@ from .rate import RateLimit
 from .registry import ToolRegistry
 from .response import ErrorInfo, Issue, ToolResponse, ToolStatus
 from .run import Run
+from .runtime import ThreadUse
 from .run_log import ReaderDroppedError, RunLog
 from .run_store import RunStore, StoredRun, TooManyRunsError
 from .spec import ToolSpec, tool
@@ -115,6 +116,7 @@ __all__ = [
     "State",
     "StoredRun",
     "SystemClock",
+    "ThreadUse",
     "ThinkingEvent",
     "TooManyRunsError",
     "ToolArgumentsEvent",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from ._codes import Effect, code_facts
 from ._error_info import ErrorInfo
@@ -95,18 +95,6 @@ class ToolResponse(_Late):
         )
         for each in fields(self):
             object.__setattr__(self, each.name, getattr(made, each.name))
-
-    if not TYPE_CHECKING:  # a type checker would take it to allow every name
-
-        def __getattr__(self, name: str) -> Any:
-            # Reached for a slot that is empty: `stats` or `context`, which most readers of a response never look at.
-            if name not in {"stats", "context"}:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            function, arguments = self._late
-            stats, context = function(*arguments)
-            object.__setattr__(self, "stats", stats)
-            object.__setattr__(self, "context", context)
-            return stats if name == "stats" else context
 
     def __hash__(self) -> int:
         return hash((self.status, self.text, self.reason, self.error_info))
@@ -394,6 +382,29 @@ class _Draft(_Late):
         self.reason = reason
 
 
+def _late_slot(name: str) -> tuple[property, Any]:
+    """A property over a slot that may be empty until somebody reads it, and the slot.
+
+    A `__getattr__` would do the same, and would make every other attribute of a response slow to read.
+    """
+    slot = vars(ToolResponse)[name]
+
+    def read(response: ToolResponse) -> Any:
+        try:
+            return slot.__get__(response)
+        except AttributeError:  # `stats` or `context`, which most readers of a response never look at
+            function, about = response._late  # type: ignore[attr-defined]  # a slot of the base class
+            for late, facts in zip((_STATS, _CONTEXT), function(*about), strict=True):
+                late.__set__(response, facts)
+            return slot.__get__(response)
+
+    return property(read, slot.__set__), slot
+
+
 _put_late: Final = vars(_Late)["_late"].__set__
-_drop_stats: Final = vars(ToolResponse)["stats"].__delete__
-_drop_context: Final = vars(ToolResponse)["context"].__delete__
+_stats_property, _STATS = _late_slot("stats")
+_context_property, _CONTEXT = _late_slot("context")
+_drop_stats: Final = _STATS.__delete__
+_drop_context: Final = _CONTEXT.__delete__
+ToolResponse.stats = _stats_property  # type: ignore[assignment,misc]  # reads as before
+ToolResponse.context = _context_property  # type: ignore[assignment,misc]  # reads as before

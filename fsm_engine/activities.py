@@ -275,7 +275,8 @@ class Activities:
         """Fetch the substitute; if there is none, the first error stands, and says what became of the substitute."""
         spec, runtime = _spec_of(invocation), _runtime_of(invocation)
         policy, first = spec.fallback_policy, invocation.response
-        assert policy is not None and first is not None, "the guards have seen that there are both"
+        assert policy is not None, "the guards have seen that there is one"
+        assert first is not None and first.error_info is not None, "an error leads here"
         age: float | None = None
         found: ToolResponse | None
         if policy.kind == "value":
@@ -288,7 +289,7 @@ class Activities:
                 return self.cancelled(invocation, invocation.effect_so_far)
         info = found.error_info
         if info is None:
-            invocation.response = as_substitute(found, invocation.fallback_reason, age, first)
+            invocation.response = as_substitute(found, invocation.fallback_reason, age, first.error_info)
             return "succeed"
         invocation.response = without_substitute(first, invocation.fallback_reason, info)
         self._shop.logger.warning(

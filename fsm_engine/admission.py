@@ -64,22 +64,27 @@ class Admission:
     async def _join(
         self, invocation: ToolInvocation, runtime: ToolRuntime, flights: dict[str, ToolInvocation]
     ) -> str | None:
-        """Wait for an identical call that is under way. `None`: there is none to share with, so this one runs."""
+        """Wait for an identical call that was under way when this one was made; `None`: there is none, this one runs."""
         key = invocation.approval_key()
-        while (first := flights.get(key)) is not None and first is not invocation and not first.is_final:
+        while (
+            (first := flights.get(key)) is not None and first is not invocation and not first.ended_before(invocation)
+        ):
             first.ended.add_done_callback(lambda _: invocation.wake())
             while not first.is_final:
                 if trigger := self._reason_to_leave(invocation, runtime):
                     return trigger
-                await invocation.pause(invocation.deadline)
+                await self._pause(invocation, runtime, invocation.deadline)
             if first.state != ToolState.CANCELLED or first.effect_so_far != Effect.NONE:
                 invocation.shared = first
                 return "admit"
+            _land(flights, key, first)  # it has done nothing, so one of those that waited for it must
         flights[key] = invocation
         invocation.ended.add_done_callback(lambda _: _land(flights, key, invocation))
         return None
 
-    async def _take_all(self, invocation: ToolInvocation, runtime: ToolRuntime, wanted: tuple[Slots, ...]) -> str | None:
+    async def _take_all(
+        self, invocation: ToolInvocation, runtime: ToolRuntime, wanted: tuple[Slots, ...]
+    ) -> str | None:
         """`None`: the slots are held. Else the trigger for what came first."""
         for slots in wanted:
             if not slots.try_acquire():

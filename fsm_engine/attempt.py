@@ -67,7 +67,9 @@ class Attempt:
         self.watcher = watcher
 
     def __repr__(self) -> str:
-        return f"Attempt(number={self.number}, started_at={self.started_at}, ended_at={self.ended_at}, code={self.code})"
+        return (
+            f"Attempt(number={self.number}, started_at={self.started_at}, ended_at={self.ended_at}, code={self.code})"
+        )
 
     @property
     def is_over(self) -> bool:

@@ -43,9 +43,7 @@ def health(
     ] = 5.0,
     include_writing: Annotated[
         bool,
-        typer.Option(
-            "--include-writing", help="Also make the sample calls of tools that are not marked read-only."
-        ),
+        typer.Option("--include-writing", help="Also make the sample calls of tools that are not marked read-only."),
     ] = False,
 ) -> None:
     """Ask every tool how it is, all at once, by its own probe or sample call.

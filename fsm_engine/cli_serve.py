@@ -70,7 +70,9 @@ def serve(
     except ModuleNotFoundError as error:
         if error.name not in _NEEDED:
             raise
-        typer.echo("fsm-engine serve needs packages that are not installed: pip install 'fsm-engine[cli,server]'", err=True)
+        typer.echo(
+            "fsm-engine serve needs packages that are not installed: pip install 'fsm-engine[cli,server]'", err=True
+        )
         raise typer.Exit(2) from None
 
 

@@ -19,6 +19,7 @@ class Driver:
 
     Attributes:
         running: the invocations that have not ended, by uid, the oldest first.
+        endings: how many have ended that somebody waited for.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Driver:
         self._logger = logger
         self._tasks: set[asyncio.Task[None]] = set()
         self.running: dict[str, ToolInvocation] = {}
+        self.endings = 0
 
     async def drive(self, invocation: ToolInvocation) -> None:
         """Take one invocation from its initial to a final state.
@@ -126,7 +128,8 @@ class Driver:
             invocation.release()
         self.running.pop(invocation.uid, None)
         if invocation.is_awaited:
-            invocation.close()
+            self.endings += 1
+            invocation.close(self.endings)
 
 
 def _is_being_cancelled() -> bool:

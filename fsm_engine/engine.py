@@ -406,6 +406,7 @@ class ToolEngine:
         uid = f"{self._uid_prefix}{next(self._numbers)}"
         now = self.clock.monotonic()
         invocation = ToolInvocation(call, uid, self.lifecycle.initial, now, self.clock, loop, self._stages.check_edit)
+        invocation.endings_before = self._driver.endings
         if sink is not None:
             invocation.sink = sink
         if deadline is not None:

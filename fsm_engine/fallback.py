@@ -186,13 +186,12 @@ def unanswered_fallback(tool: str) -> ToolResponse:
     )
 
 
-def as_substitute(response: ToolResponse, reason: str, age: float | None, first_error: ToolResponse) -> ToolResponse:
+def as_substitute(response: ToolResponse, reason: str, age: float | None, first_error: ErrorInfo) -> ToolResponse:
     """A substitute as a partial response that says why it stands there, how old it is, and what went wrong first."""
     about: dict[str, Any] = {"reason": reason}
     if age is not None:
         about["age_s"] = round(age, 3)
-    if first_error.error_info is not None:
-        about["error"] = _brief(first_error.error_info)
+    about["error"] = _brief(first_error)
     stats = {} if age is None else {"age_s": round(age, 3)}
     return ToolResponse.partial(response.text, response.data, reason=reason, stats=stats, context={"fallback": about})
 

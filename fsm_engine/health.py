@@ -72,6 +72,7 @@ def probe_of(spec: ToolSpec) -> tuple[ToolSpec, Mapping[str, Any]] | None:
         "breaker_group": None,
         "rate_limit": None,
         "max_concurrency": 1,
+        "single_flight": False,
         "fallback": None,
         "needs_approval": False,
         "canary": None,

@@ -94,10 +94,12 @@ class ToolInvocation:
     slots: tuple[Slots, ...] = ()
     permit: Permit | None = None
     shared: ToolInvocation | None = None
+    endings_before: int = 0
     runtime: ToolRuntime | None = None
 
     _id: str | None = None
     _approved_key: str | None = None
+    _ending: int = 0
     _waiter: asyncio.Future[None] | None = None
     _ended: asyncio.Future[None] | None = None
 
@@ -357,21 +359,32 @@ class ToolInvocation:
 
         A function that goes on keeps what is its tool's, and its thread, until it ends, and nothing that other tools need.
         """
-        permit, self.permit = self.permit, None
+        permit, slots = self.permit, self.slots
         if permit is not None:
+            self.permit = None
             permit.release()
-        slots, self.slots = self.slots, ()
         if slots:
+            self.slots = ()
             attempt, runtime = self.attempt, self.runtime
             if attempt is None or runtime is None or not attempt.goes_on:
-                _release_all(slots)
+                for each in slots:
+                    each.release()
             else:
                 kept = tuple(each for each in slots if each in runtime.own or each is runtime.threads)
                 _release_all(each for each in slots if each not in kept)
                 attempt.when_function_ends(lambda: _release_all(kept))
 
-    def close(self) -> None:
-        """It has ended: whoever waits is told."""
+    def ended_before(self, other: ToolInvocation) -> bool:
+        """It had ended when the other one was made. Clocks are too coarse to tell."""
+        return self.is_final and self._ending <= other.endings_before
+
+    def close(self, ending: int) -> None:
+        """It has ended: whoever waits is told.
+
+        Args:
+            ending: the number of this end among those of the engine.
+        """
+        self._ending = ending
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 

@@ -185,12 +185,12 @@ class LiveRun:
         try:
             end = await self._work(self) or Ending(RunEnd.DONE)
             await self._calls_ended()
-        except asyncio.CancelledError as error:
-            if self._stop is None:
-                interrupted = error
-            end = self._stop or Ending(RunEnd.CANCELLED)
-        except Exception as error:  # noqa: BLE001 # whatever the work raises, its readers are told of the end
-            end = self._failed(error)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 # whatever it is, the readers are told of the end
+            if not isinstance(error, asyncio.CancelledError) or not self._is_being_cancelled:
+                end = self._failed(error)
+            else:
+                interrupted = error if self._stop is None else None
+                end = self._stop or Ending(RunEnd.CANCELLED)
         for invocation in self._invocations.values():
             invocation.cancel(f"the run has ended: {end.reason}")
         interrupted = await self._calls_ended_whatever() or interrupted
@@ -212,7 +212,12 @@ class LiveRun:
             except asyncio.CancelledError as error:
                 interrupted = error
 
-    def _failed(self, error: Exception) -> Ending:
+    @property
+    def _is_being_cancelled(self) -> bool:
+        """Somebody has asked the task to stop; a CancelledError that was merely raised says nothing."""
+        return self._task is not None and self._task.cancelling() > 0
+
+    def _failed(self, error: BaseException) -> Ending:
         classified = classify(error)
         engine_logger().error("run failed", detail=classified.detail)
         return Ending(RunEnd.ERROR, f"{classified.code} ({type(error).__name__})")

@@ -13,27 +13,30 @@ def publish_transition(invocation: ToolInvocation, sink: EventSink, row: Row, is
 
     The last one is a `tool_result` or a `tool_error`; nothing of the call comes after it.
     """
-    call_id, uid, now = invocation.id, invocation.uid, invocation.clock.wall()
+    call_id, uid, now = invocation.call.id or invocation.id, invocation.uid, invocation.clock.wall()
     if is_first:
         arguments, spec = invocation.arguments or {}, invocation.spec
         shown = spec.shown(arguments) if spec is not None and spec.hides else arguments
         sink(ToolCallEvent(0, now, call_id, uid, invocation.tool_name, shown))
-    response = invocation.response
     if invocation.ended_at is None:
-        state, attempts = row.dest, len(invocation.attempts)
+        state = row.dest
         if state in _TELLING_STATES:
             _publish_more(invocation, sink, state, now)
         else:
             # The hook runs before the attempt is made that the state is for.
-            number = attempts + 1 if state == ToolState.EXECUTING else attempts
+            number = len(invocation.attempts) + (state == _EXECUTING)
             sink(ToolExecutionEvent(0, now, call_id, uid, state, number))
-    elif response is not None and response.error_info is None:
+        return
+    response = invocation.response
+    assert response is not None, "the response is completed before anybody is told of it"
+    if response.error_info is None:
         sink(ToolResultEvent(0, now, call_id, uid, response))
     else:
-        assert response is not None, "the response is completed before anybody is told of it"
         sink(ToolErrorEvent(0, now, call_id, uid, invocation.tool_name, response))
 
 
+# Looking a member up in its enum takes as long as making an event.
+_EXECUTING = ToolState.EXECUTING.value
 # States that a reader is told more of than that they were entered.
 _TELLING_STATES = frozenset({ToolState.AWAITING_APPROVAL, ToolState.RETRYING, ToolState.FALLING_BACK})
 

@@ -229,7 +229,7 @@ async def test_a_full_queue_refuses_and_says_when_to_come_back(settings: dict[st
 
 
 async def test_before_anything_has_ended_the_time_to_come_back_is_a_guess() -> None:
-    engine, door = door_engine(max_concurrency=1, max_queue=1, timeout=None)
+    engine, _ = door_engine(max_concurrency=1, max_queue=1, timeout=None)
     calls = [knock(engine) for _ in range(2)]
     await idle()
     refused = await knock(engine)
@@ -289,7 +289,8 @@ async def test_a_circuit_that_opens_before_a_retry_calls_in_the_fallback_with_th
     await play(engine, first)
     assert first.response is not None
     assert (first.response.text, first.response.reason) == ("x", "circuit_breaker_open")
-    assert first.response.context["fallback"]["error"]["code"] == "NETWORK_ERROR"
+    about: Any = first.response.context["fallback"]
+    assert about["error"]["code"] == "NETWORK_ERROR"
     assert len(first.attempts) == 1
 
 
@@ -327,8 +328,7 @@ async def test_a_slot_that_comes_together_with_a_reason_to_leave_is_given_back_a
     first, second = knock(engine), knock(engine, deadline=10.0)
     await idle()
     door.let_one_out()
-    while not first.is_final:
-        await asyncio.sleep(0)
+    await until(lambda: first.is_final)
     await happens(engine, second)
     await second
     assert (second.state, why(second)[0]) == (state, code)
@@ -406,7 +406,8 @@ async def test_a_coroutine_that_ignores_its_cancellation_keeps_its_slot_and_is_n
         return "late"
 
     engine = virtual(
-        ToolSpec(name="t", func=stubborn, timeout=1.0, max_concurrency=1, read_only=True, max_retries=3), max_concurrency=1
+        ToolSpec(name="t", func=stubborn, timeout=1.0, max_concurrency=1, read_only=True, max_retries=3),
+        max_concurrency=1,
     )
     engine.register(ToolSpec(name="quick", func=quick))
     engine.on_alert(lambda alert: alerts.append((str(alert.kind), alert.tool, alert.reason)))

@@ -41,7 +41,9 @@ def in_short(alerts: list[Alert]) -> list[tuple[str, str]]:
 
 async def test_a_circuit_that_opens_half_opens_and_closes_is_told_once_for_each_change() -> None:
     tool = Flaky()
-    engine, heard = watched(ToolSpec(name="stock", func=tool, version="7", breaker=BreakerPolicy.consecutive(3, wait=30)))
+    engine, heard = watched(
+        ToolSpec(name="stock", func=tool, version="7", breaker=BreakerPolicy.consecutive(3, wait=30))
+    )
     for _ in range(6):
         await engine.invoke("stock")
     assert in_short(heard) == [("circuit_opened", "failure_rate")]
@@ -82,7 +84,7 @@ def test_what_a_person_does_is_told_too_and_doing_it_twice_only_once(change: str
 
 async def test_threads_that_run_out_are_told_of_once_until_there_are_some_again() -> None:
     stuck = Stuck()
-    engine, heard = watched(ToolSpec(name="t", func=lambda: stuck(), max_concurrency=4, timeout=None), max_threads=1)
+    engine, heard = watched(ToolSpec(name="t", func=stuck, max_concurrency=4, timeout=None), max_threads=1)
     calls = [engine.start(ToolCall("t")) for _ in range(4)]
     await until(lambda: stuck.count == 1)
     await idle()
@@ -103,7 +105,8 @@ class Asynchronous:
 
 
 @pytest.mark.parametrize(
-    ("receiver", "message"), [(5, "goes to a function, not to int"), (raises, "coroutine"), (Asynchronous(), "coroutine")]
+    ("receiver", "message"),
+    [(5, "goes to a function, not to int"), (raises, "coroutine"), (Asynchronous(), "coroutine")],
 )
 def test_a_receiver_that_could_never_hear_anything_is_refused(receiver: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
@@ -111,7 +114,9 @@ def test_a_receiver_that_could_never_hear_anything_is_refused(receiver: Any, mes
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), asyncio.CancelledError(), SystemExit(1)])
-async def test_a_receiver_that_raises_is_logged_and_disturbs_neither_the_call_nor_the_others(error: BaseException) -> None:
+async def test_a_receiver_that_raises_is_logged_and_disturbs_neither_the_call_nor_the_others(
+    error: BaseException,
+) -> None:
     def break_(alert: Alert) -> None:
         raise error
 
@@ -148,12 +153,19 @@ def test_a_receiver_can_stop_listening_and_doing_so_twice_is_nothing() -> None:
     assert heard == []
 
 
-async def test_a_hung_thread_is_told_of_when_it_is_left_and_when_it_ends() -> None:
+@pytest.mark.parametrize(("error", "reason"), [(None, "success"), (ValueError("late"), "ValueError")])
+async def test_a_hung_thread_is_told_of_when_it_is_left_and_when_it_ends(error: Exception | None, reason: str) -> None:
     stuck = Stuck()
-    engine, heard = watched(ToolSpec(name="t", func=lambda: stuck(), timeout=1.0))
+
+    def hang() -> None:
+        stuck()
+        if error is not None:
+            raise error
+
+    engine, heard = watched(ToolSpec(name="t", func=hang, timeout=1.0))
     with logged():
         await play(engine, engine.invoke("t"), stuck)
         assert in_short(heard) == [("tool_abandoned", "ignores_cancellation")]
         stuck.let_go()
         await until(lambda: len(heard) == 2)
-    assert in_short(heard[1:]) == [("late_result", "success")]
+    assert in_short(heard[1:]) == [("late_result", reason)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm_engine import BreakerPolicy, RegistrationError, ToolCall, ToolEngine, ToolRegistry, ToolSpec, VirtualClock
@@ -48,8 +48,11 @@ def test_several_canaries_get_their_shares_beside_each_other() -> None:
     assert [round(got.count(name) / 400) * 10 for name in "123"] == [50, 30, 20]
 
 
+@settings(deadline=None)
 @given(st.text(max_size=20), st.floats(0.0, 100.0))
-def test_the_same_key_always_meets_the_same_version_and_a_larger_share_takes_nobody_back(key: str, share: float) -> None:
+def test_the_same_key_always_meets_the_same_version_and_a_larger_share_takes_nobody_back(
+    key: str, share: float
+) -> None:
     each = ToolCall("search", {}, key or None)
     small, large = (
         ToolRegistry([version("1"), version("2", percent)]) for percent in (share, min(100.0, share + 10.0))

@@ -7,11 +7,23 @@ from typing import Any
 
 import pytest
 
-from fsm_engine import ConfigurationError, ToolError, ToolResponse, ToolStatus, VirtualClock, fallback
+from fsm_engine import (
+    ConfigurationError,
+    Stages,
+    ToolCall,
+    ToolEngine,
+    ToolError,
+    ToolResponse,
+    ToolSpec,
+    ToolStatus,
+    VirtualClock,
+    fallback,
+)
 from fsm_engine.fallback import FallbackPolicy, LastGood, as_fallback, as_substitute, run_function, without_substitute
 from fsm_engine.limits import Slots
+from fsm_engine.spec import SYNC_CONCURRENCY
 
-from .support import Stuck, until
+from .support import Stuck, logged, now, play, until, virtual
 
 
 def function() -> str:
@@ -129,7 +141,8 @@ async def test_a_fallback_given_up_before_its_thread_began_is_never_run(monkeypa
 
 
 def test_a_substitute_says_why_how_old_and_what_went_wrong() -> None:
-    error = ToolResponse.error("TIMEOUT", "slow")
+    error = ToolResponse.error("TIMEOUT", "slow").error_info
+    assert error is not None
     made = as_substitute(ToolResponse.success("old"), "timeout", 1.23456, error)
     assert (made.status, made.text, made.reason) == (ToolStatus.PARTIAL, "old", "timeout")
     assert made.context["fallback"] == {
@@ -141,7 +154,8 @@ def test_a_substitute_says_why_how_old_and_what_went_wrong() -> None:
 
 
 def test_a_substitute_keeps_its_words_beside_its_data() -> None:
-    error = ToolResponse.error("TIMEOUT", "slow")
+    error = ToolResponse.error("TIMEOUT", "slow").error_info
+    assert error is not None
     made = as_substitute(ToolResponse.success("Seven left.", {"stock": 7}), "timeout", None, error)
     assert (made.text, made.data) == ("Seven left.", {"stock": 7})
     assert "age_s" not in made.stats
@@ -154,3 +168,117 @@ def test_without_a_substitute_the_first_error_says_what_became_of_it() -> None:
     assert made.error_info is not None
     assert made.error_info.code == "TIMEOUT"
     assert made.context["fallback"] == {"reason": "timeout", "failure": {"code": "CONFLICT", "message": "no"}}
+
+
+# -- in an engine -------------------------------------------------------------------------------------------------------
+
+
+async def gone(sku: str) -> str:
+    raise ConnectionError("gone")
+
+
+def backed(policy: FallbackPolicy, **settings: Any) -> ToolEngine:
+    return virtual(ToolSpec(name="stock", func=gone, fallback=policy), **settings)
+
+
+def failure_of(response: ToolResponse) -> tuple[str | None, Any]:
+    """The first error's code, and what became of the substitute."""
+    about: Any = response.context["fallback"]
+    return response.error_info and response.error_info.code, about["failure"]["code"]
+
+
+async def test_a_plain_fallback_that_hangs_is_given_up_in_time_and_the_first_error_stands() -> None:
+    stuck = Stuck()
+    engine = backed(FallbackPolicy(function=lambda sku: stuck(), on_failure=True, timeout=2.0))
+    with logged():
+        call = engine.start(ToolCall("stock", {"sku": "a"}))
+        await until(lambda: stuck.count == 1)
+        response = (await play(engine, call, stuck)).response
+    assert response is not None
+    assert failure_of(response) == ("NETWORK_ERROR", "TIMEOUT")
+    assert now(engine) == 2.0
+    stuck.let_go()
+
+
+async def test_a_fallback_whose_threads_all_hang_is_not_asked_and_the_first_error_stands() -> None:
+    stuck = Stuck()
+    engine = backed(FallbackPolicy(function=lambda sku: stuck(), on_failure=True, timeout=2.0))
+    with logged():
+        calls = [engine.start(ToolCall("stock", {"sku": "a"})) for _ in range(SYNC_CONCURRENCY)]
+        await until(lambda: stuck.count == SYNC_CONCURRENCY)
+        assert failure_of(await engine.invoke("stock", {"sku": "a"})) == ("NETWORK_ERROR", "RATE_LIMIT")
+        for each in calls:
+            await play(engine, each, stuck)
+        assert failure_of(await engine.invoke("stock", {"sku": "a"})) == ("NETWORK_ERROR", "RATE_LIMIT")
+    assert (stuck.count, now(engine)) == (SYNC_CONCURRENCY, 2.0)
+    stuck.let_go()
+
+
+async def test_a_fallback_works_while_the_tools_take_every_thread() -> None:
+    stuck = Stuck()
+    hanging = ToolSpec(name="hang", func=stuck, max_concurrency=4, timeout=None)
+    engine = backed(FallbackPolicy(function=lambda sku: f"old {sku}", on_failure=True), max_threads=1)
+    engine.register(hanging)
+    call = engine.start(ToolCall("hang"))
+    await until(lambda: stuck.count == 1)
+    assert (await engine.invoke("stock", {"sku": "a"})).text == "old a"
+    stuck.let_go()
+    await call
+
+
+async def test_a_binding_that_breaks_before_the_fallback_leaves_the_first_error_standing() -> None:
+    bound: list[Any] = []
+
+    def once(spec: ToolSpec, arguments: dict[str, Any]) -> Any:
+        bound.append(arguments)
+        if len(bound) > 1:
+            raise RuntimeError("out of order")
+        return arguments
+
+    with logged():
+        engine = backed(FallbackPolicy(function=plain, on_failure=True), stages=Stages(bind=once))
+        assert failure_of(await engine.invoke("stock", {"sku": "a"})) == ("NETWORK_ERROR", "EXECUTION_ERROR")
+
+
+def plain(sku: str) -> str:
+    return sku
+
+
+async def takes_other_arguments(other: str) -> str:
+    return other
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        (FallbackPolicy(function=takes_other_arguments, on_failure=True), "EXECUTION_ERROR"),
+        (FallbackPolicy(function=gone, on_failure=True), "NETWORK_ERROR"),
+        (FallbackPolicy(last_good=True, on_failure=True), "NOT_FOUND"),
+    ],
+)
+async def test_whatever_becomes_of_the_fallback_stands_beside_the_first_error(
+    policy: FallbackPolicy, code: str
+) -> None:
+    with logged() as lines:
+        engine = virtual(ToolSpec(name="stock", func=gone, fallback=policy, read_only=True))
+        assert failure_of(await engine.invoke("stock", {"sku": "a"})) == ("NETWORK_ERROR", code)
+    assert [line["code"] for line in lines if line["event"] == "fallback failed"] == [code]
+
+
+async def test_arguments_that_mean_the_same_share_a_good_result() -> None:
+    """Whatever the order of their keys, and whether a default was written out."""
+    is_down = False
+
+    async def stock(sku: str, warehouse: str = "beijing") -> str:
+        if is_down:
+            raise ConnectionError("gone")
+        return f"{sku} in {warehouse}"
+
+    engine = virtual(
+        ToolSpec(name="stock", func=stock, read_only=True, fallback=FallbackPolicy(last_good=True, on_failure=True))
+    )
+    await engine.invoke("stock", '{"warehouse": "beijing", "sku": "a"}')
+    is_down = True
+    with logged():
+        assert (await engine.invoke("stock", {"sku": "a"})).text == "a in beijing"
+        assert (await engine.invoke("stock", {"sku": "a", "warehouse": "shanghai"})).error_info is not None

@@ -119,7 +119,9 @@ async def test_a_report_is_in_the_order_of_registration_whoever_was_asked() -> N
 
 async def test_health_never_trips_a_circuit_and_an_open_one_does_not_keep_the_probe_from_asking() -> None:
     policy = BreakerPolicy.consecutive(1)
-    engine = virtual(spec("sick", {"sku": "broken"}, stock, read_only=True, breaker=policy), spec("open", well, breaker=policy))
+    engine = virtual(
+        spec("sick", {"sku": "broken"}, stock, read_only=True, breaker=policy), spec("open", well, breaker=policy)
+    )
     engine.circuits["open@1"].open()
     found = await check(engine)
     assert (found["sick"].status, found["sick"].circuit) == ("failing", "CLOSED")
@@ -158,7 +160,7 @@ async def test_a_probe_is_seen_in_no_stream() -> None:
 
 async def test_a_probe_that_hangs_keeps_one_thread_and_not_another_at_every_check() -> None:
     stuck = Stuck()
-    engine = virtual(spec(health_check=lambda: stuck()))
+    engine = virtual(spec(health_check=stuck))
     try:
         for _ in range(3):
             with logged():

@@ -6,11 +6,15 @@ The service is an HTTP server of this test on the loopback interface; only time 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -58,7 +62,7 @@ class StockService:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *args: Any) -> None: ...
+            def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002 # http.server's name
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -135,7 +139,8 @@ class Shop:
     async def ask_often(self, times: int) -> Counter[str]:
         """Many calls at once, by what came of them."""
         calls = [
-            ToolCall("inventory_check", {"sku_id": "SKU-200", "warehouse": "beijing"}, f"c{number}") for number in range(times)
+            ToolCall("inventory_check", {"sku_id": "SKU-200", "warehouse": "beijing"}, f"c{number}")
+            for number in range(times)
         ]
         return Counter(outcome(each) for each in await self.engine.execute_tool_calls(calls))
 
@@ -202,7 +207,7 @@ async def test_the_circuit_opens_falls_back_probes_and_closes(service: StockServ
     response = stale.response
     assert response is not None
     assert (response.status, response.data, response.reason) == (ToolStatus.PARTIAL, 14, "circuit_breaker_open")
-    about = response.context["fallback"]
+    about: Any = response.context["fallback"]
     assert (about["reason"], about["age_s"], about["error"]["code"]) == ("circuit_breaker_open", 30.0, "CIRCUIT_OPEN")
     assert response.for_model().startswith(
         "This result is incomplete. Reason: circuit_breaker_open. It is 30 seconds old."
@@ -267,7 +272,9 @@ async def test_where_only_a_person_closes_the_circuit_good_probes_do_not(service
     assert outcome((await shop.ask())[0]) == "success"
 
 
-async def test_a_service_that_hangs_opens_the_circuit_and_its_late_answers_do_not_close_it(service: StockService) -> None:
+async def test_a_service_that_hangs_opens_the_circuit_and_its_late_answers_do_not_close_it(
+    service: StockService,
+) -> None:
     shop = Shop(service)
     service.hang()
     calls = [shop.engine.start(ToolCall("inventory_check", {"sku_id": "S", "warehouse": "beijing"})) for _ in range(4)]
@@ -304,3 +311,18 @@ async def test_probes_that_hang_block_the_circuit_for_a_while_and_not_for_ever(s
     await until(lambda: shop.engine.threads.busy == 0)
     shop.clock.advance(30.0)
     assert [outcome((await shop.ask())[0]) for _ in range(3)] == ["success"] * 3
+
+
+GUIDE = Path(__file__).resolve().parents[1] / "docs" / "resilience.md"
+SNIPPET = re.compile(r"```python\n(?P<code>.*?)```(?:\n\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
+
+
+def test_every_snippet_of_the_guide_runs_and_prints_what_stands_below_it() -> None:
+    namespace: dict[str, Any] = {"__name__": "guide"}
+    snippets = list(SNIPPET.finditer(GUIDE.read_text(encoding="utf-8")))
+    assert len(snippets) > 8
+    for snippet in snippets:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(snippet["code"], GUIDE.name, "exec"), namespace)
+        assert printed.getvalue() == (snippet["printed"] or ""), snippet["code"]

@@ -186,7 +186,7 @@ def test_a_plain_function_leaves_a_thread_to_the_others_unless_told_otherwise(th
 
 async def test_the_use_of_the_threads_can_be_asked_for() -> None:
     stuck = Stuck()
-    engine = virtual(spec(func=lambda: stuck(), timeout=1.0, max_concurrency=5), max_threads=2)
+    engine = virtual(spec(func=stuck, timeout=1.0, max_concurrency=5), max_threads=2)
     calls = [engine.start(ToolCall("t")) for _ in range(3)]
     await until(lambda: stuck.count == 2)
     await idle()
@@ -206,7 +206,7 @@ async def test_the_use_of_the_threads_can_be_asked_for() -> None:
 def test_in_another_loop_an_engine_begins_anew() -> None:
     stuck = Stuck()
     alerts: list[str] = []
-    engine = virtual(spec(func=lambda: stuck(), timeout=1.0, max_concurrency=1), spec("quick"), max_threads=1)
+    engine = virtual(spec(func=stuck, timeout=1.0, max_concurrency=1), spec("quick"), max_threads=1)
     engine.register(spec("other", lambda: "other"))
     engine.on_alert(lambda alert: alerts.append(str(alert.kind)))
 

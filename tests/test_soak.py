@@ -87,7 +87,10 @@ class Workshop:
 
     def tools(self) -> list[ToolSpec]:
         shared = BreakerPolicy(
-            sliding_window_size=20, minimum_number_of_calls=10, wait_duration_in_open_state=2, permitted_calls_in_half_open=3
+            sliding_window_size=20,
+            minimum_number_of_calls=10,
+            wait_duration_in_open_state=2,
+            permitted_calls_in_half_open=3,
         )
         timed = BreakerPolicy(
             sliding_window_type="time",
@@ -135,7 +138,10 @@ class Workshop:
             "async_pieces": (self.async_generator, {"breaker": timed}),
             "backed": (
                 self.coroutine,
-                {"fallback": FallbackPolicy(function=self.function, on_failure=True, timeout=0.3), "max_concurrency": 10},
+                {
+                    "fallback": FallbackPolicy(function=self.function, on_failure=True, timeout=0.3),
+                    "max_concurrency": 10,
+                },
             ),
             "stubborn": (self.stubborn, {"max_concurrency": 3, "breaker": timed}),
         }
@@ -267,7 +273,15 @@ async def test_nothing_is_left_of_fifty_thousand_calls() -> None:
     # before it had begun.
     assert len(workers) < 2 * (THREADS + SYNC_CONCURRENCY)
     assert sum(soak.outcomes.values()) == CALLS
-    for outcome in ("success", "CIRCUIT_OPEN", "TIMEOUT", "CANCELLED", "RATE_LIMIT", "NETWORK_ERROR", "EXECUTION_ERROR"):
+    for outcome in (
+        "success",
+        "CIRCUIT_OPEN",
+        "TIMEOUT",
+        "CANCELLED",
+        "RATE_LIMIT",
+        "NETWORK_ERROR",
+        "EXECUTION_ERROR",
+    ):
         assert soak.outcomes[outcome] > CALLS / 200, soak.outcomes
     for kind in ("circuit_opened", "circuit_half_open", "circuit_closed", "tool_abandoned", "threads_exhausted"):
         assert soak.alerts[kind] > 20, soak.alerts

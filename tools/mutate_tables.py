@@ -89,6 +89,9 @@ def _change(module: ModuleType, lifecycle: Lifecycle, rows: tuple[Row, ...], gua
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
+    parser.add_argument(
+        "words", nargs="?", default="", help="try the changes alone that are described with these words"
+    )
     options = parser.parse_args()
     assert fsm_engine.breaker, "imported once, for all mutants"
     began = time.monotonic()
@@ -100,8 +103,9 @@ def main() -> int:
         for verdict in judge([Mutant(name, "nothing", tests, lambda: None)]):
             if verdict.caught_by:
                 sys.exit(f"the tests of the unchanged {name} fail: {verdict.caught_by}")
+    chosen = [mutant for mutant in everything if options.words in mutant.change]
     verdicts: list[Verdict] = []
-    for verdict in judge(everything, jobs=options.jobs):
+    for verdict in judge(chosen, jobs=options.jobs):
         verdicts.append(verdict)
         if not verdict.caught_by:
             print(f"NOT NOTICED {verdict.mutant.place}: {verdict.mutant.change}", flush=True)

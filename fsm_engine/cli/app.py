@@ -16,6 +16,7 @@ from rich.console import Console
 from .. import __version__
 from ..cli_diagrams import add_commands as add_diagram_commands
 from ..cli_health import add_commands as add_health_command
+from ..cli_serve import add_commands as add_serve_command
 from ..engine import ToolEngine
 from ..invocation import ToolInvocation
 from ..jsonable import json_text
@@ -139,6 +140,7 @@ def demo(
 
 add_diagram_commands(app)
 add_health_command(app)
+add_serve_command(app)
 
 
 @contextlib.contextmanager

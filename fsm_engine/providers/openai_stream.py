@@ -3,7 +3,7 @@
 However the same message is cut, the same calls come of it. Providers differ in how they cut; these are the rules:
 
 - A call is told by its `index`; where there is none, by its id; where there is neither, it is the one written last.
-- An id may come in pieces before the name does. After that, another id opens another call, whatever the index.
+- An id may come in pieces before anything else does. After that, another id opens another call, whatever the index.
 - A name is appended to, unless it is only said again: what is held is a tool's name, and both together begin none.
 - A call whose arguments have closed opens no more. A name, or a further `{`, then belongs to another call; anything
   else is late, counted and dropped.
@@ -44,15 +44,27 @@ class StreamedCall:
     Attributes:
         id, name, arguments: what there is of them so far.
         index: its place in the message, if the provider says so.
+        has_begun: something of the function was there, so the id is whole.
         is_complete: nothing is added any more.
     """
 
-    __slots__ = ("_depth", "_in_string", "_is_escaped", "_is_object", "arguments", "id", "index", "is_complete", "name")
+    __slots__ = (
+        "_depth",
+        "_in_string",
+        "_is_escaped",
+        "_is_object",
+        "arguments",
+        "has_begun",
+        "id",
+        "index",
+        "is_complete",
+        "name",
+    )
 
     def __init__(self, index: int | None) -> None:
         self.index = index
         self.id = self.name = self.arguments = ""
-        self.is_complete = False
+        self.has_begun = self.is_complete = False
         self._depth = 0
         self._in_string = self._is_escaped = False
         self._is_object: bool | None = None
@@ -205,6 +217,7 @@ class MessageAssembler:
             return
         if call_id != call.id:
             call.id += call_id
+        call.has_begun |= function is not None
         if not (name == call.name and name in self._names and name + name not in self._names | self._beginnings):
             call.name += name
         rest = call.add_arguments(arguments)
@@ -234,9 +247,9 @@ _TEXT_FIELDS = (("reasoning_content", True), ("reasoning", True), ("content", Fa
 
 
 def _opens_another(held: StreamedCall, call_id: str, name: str, arguments: str) -> bool:
-    if call_id and held.id and call_id != held.id and (held.name or held.arguments):
+    if call_id and held.id and call_id != held.id and held.has_begun:
         return True
-    if not held.is_closed or not name or not held.name:
+    if not held.is_complete or not name:
         return False
     return name != held.name or arguments.lstrip().startswith("{") or bool(call_id and not held.id)
 

@@ -13,7 +13,7 @@ Example:
 """
 
 from .app import create_app
-from .runs import Authorize, ServerLimits
 from .router import create_router
+from .runs import Authorize, ServerLimits
 
 __all__ = ["Authorize", "ServerLimits", "create_app", "create_router"]

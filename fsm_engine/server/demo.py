@@ -127,7 +127,10 @@ def _question() -> str:
 
 def _squares() -> list[dict[str, Any]]:
     calls = [
-        {"id": f"square_{number}", "function": {"name": "calculator", "arguments": f'{{"expression": "{number} ** 2"}}'}}
+        {
+            "id": f"square_{number}",
+            "function": {"name": "calculator", "arguments": f'{{"expression": "{number} ** 2"}}'},
+        }
         for number in range(1, 201)
     ]
     return [

@@ -60,7 +60,7 @@ def create_router(
             open to those who know its id.
         limits: how much is taken on.
     """
-    agent = model if hasattr(model, "run") else Agent(engine, model)
+    agent = model if isinstance(model, RunsMessages) else Agent(engine, model)
     return _Routes(Runs(engine, agent, authorize, limits or ServerLimits())).router()
 
 

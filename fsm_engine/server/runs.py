@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from fastapi import HTTPException, status
 from starlette.requests import HTTPConnection
@@ -31,6 +31,7 @@ BUSY_SECONDS = 2
 """What a reader that is sent away for lack of room is told to wait."""
 
 
+@runtime_checkable
 class RunsMessages(Protocol):
     """What answers messages by a run: `fsm_engine.agent.Agent`, or something of your own."""
 
@@ -139,7 +140,9 @@ class Runs:
             self.reader_count -= 1
 
 
-def decide(invocation: ToolInvocation, verdict: str, *, reason: str = "", arguments: dict[str, Any] | None = None) -> None:
+def decide(
+    invocation: ToolInvocation, verdict: str, *, reason: str = "", arguments: dict[str, Any] | None = None
+) -> None:
     """Approve, deny or cancel a call for a person.
 
     Raises:

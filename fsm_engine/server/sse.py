@@ -1,4 +1,4 @@
-"""A run as server-sent events.
+r"""A run as server-sent events.
 
 Each message has the event's name, one line of ASCII JSON and, if the event lasts, its number as the id. Neither names
 nor ids come from a tool or a model, and in JSON a line's end inside a text is `\\n`: nothing that anybody says can end
@@ -30,7 +30,7 @@ STREAM_ANSWER: dict[int | str, dict[str, Any]] = {
 
 
 def encode(name: str, number: int | None, text: str) -> str:
-    """One message.
+    r"""One message.
 
     >>> encode("final_answer", 7, '{"content":"42"}')
     'event: final_answer\\nid: 7\\ndata: {"content":"42"}\\n\\n'
@@ -39,7 +39,9 @@ def encode(name: str, number: int | None, text: str) -> str:
     return f"event: {name}\n{identity}data: {text}\n\n"
 
 
-def stream(runs: Runs, stored: StoredRun, after: int, when_left: Callable[[], object] | None = None) -> EventSourceResponse:
+def stream(
+    runs: Runs, stored: StoredRun, after: int, when_left: Callable[[], object] | None = None
+) -> EventSourceResponse:
     """The run's events after a number, as an answer.
 
     Args:

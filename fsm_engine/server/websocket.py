@@ -29,8 +29,7 @@ from ..run_store import StoredRun
 from .bodies import Approval, ChatRequest, Reason
 from .runs import Runs, batches, decide
 
-
-_DECISIONS: dict[str, type[Approval] | type[Reason]] = {"approve": Approval, "deny": Reason, "cancel": Reason}
+_DECISIONS: dict[str, type[Approval | Reason]] = {"approve": Approval, "deny": Reason, "cancel": Reason}
 _KINDS = ("start", "resume", *_DECISIONS)
 
 
@@ -75,26 +74,30 @@ class _Conversation:
         """Do what a message asks for, and answer it."""
         about: dict[str, Any] = {}
         try:
-            asked = self._read(text)
-            kind = asked.pop("type", None)
-            if kind not in _KINDS:
-                raise HTTPException(400, f"type must be one of: {', '.join(_KINDS)}")
-            about["to"] = kind
-            if kind in _DECISIONS:
-                about["uid"] = asked.pop("uid", None)
-                self._decide(kind, about["uid"], asked)
-                await self._send({"type": "done", **about})
-            elif kind == "start":
-                await self._start(ChatRequest.model_validate(asked))
-            else:
-                wanted = _Resume.model_validate(asked)
-                self._read_run(self._runs.find(wanted.run_id, self._owner), wanted.after)
+            await self._do(text, about)
         except HTTPException as error:
             await self._send({"type": "refused", **about, "message": error.detail})
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             where = ".".join(map(str, first["loc"])) or "the message"
             await self._send({"type": "refused", **about, "message": f"{where}: {first['msg']}"})
+
+    async def _do(self, text: str, about: dict[str, Any]) -> None:
+        """The same; notes in `about` what an answer is an answer to."""
+        asked = self._read(text)
+        kind = asked.pop("type", None)
+        if kind not in _KINDS:
+            raise HTTPException(400, f"type must be one of: {', '.join(_KINDS)}")
+        about["to"] = kind
+        if kind in _DECISIONS:
+            about["uid"] = asked.pop("uid", None)
+            self._decide(kind, about["uid"], asked)
+            await self._send({"type": "done", **about})
+        elif kind == "start":
+            await self._start(ChatRequest.model_validate(asked))
+        else:
+            wanted = _Resume.model_validate(asked)
+            self._read_run(self._runs.find(wanted.run_id, self._owner), wanted.after)
 
     async def close(self) -> None:
         """Read no more. The run goes on, unless it was started to be cancelled with its reader."""

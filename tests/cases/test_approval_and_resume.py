@@ -40,7 +40,11 @@ class Bank:
         return f"sent to {to}"
 
     def within_limit(self, arguments: Mapping[str, Any]) -> Invalid | None:
-        return None if arguments["amount"] <= self.limit else Invalid("over_limit", "amount", f"must be at most {self.limit}")
+        return (
+            None
+            if arguments["amount"] <= self.limit
+            else Invalid("over_limit", "amount", f"must be at most {self.limit}")
+        )
 
     def tools(self) -> tuple[ToolSpec, ToolSpec]:
         return (

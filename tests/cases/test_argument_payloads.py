@@ -61,7 +61,9 @@ def answer(invocation: ToolInvocation) -> ToolResponse:
 
 
 @pytest.mark.parametrize("nothing", [None, "", " \n\t", "null", " null "], ids=repr)
-async def test_case_001_arguments_that_are_none_at_all_are_the_empty_object_and_the_response_says_so(nothing: Any) -> None:
+async def test_case_001_arguments_that_are_none_at_all_are_the_empty_object_and_the_response_says_so(
+    nothing: Any,
+) -> None:
     invocation = await only(virtual(ping), "ping", nothing)
     assert (invocation.arguments, invocation.result) == ({}, "pong")
     assert answer(invocation).context["notes"] == ["empty_arguments"]
@@ -124,7 +126,9 @@ OBJECT = '{"query": "a"}'
     ],
     ids=["once", "twice", "a list inside", "a text inside"],
 )
-async def test_case_008_json_in_json_is_unwrapped_once_and_only_if_it_is_an_object(payload: str, result: str | None) -> None:
+async def test_case_008_json_in_json_is_unwrapped_once_and_only_if_it_is_an_object(
+    payload: str, result: str | None
+) -> None:
     invocation = await only(virtual(search), "search", payload)
     assert invocation.result == result
     if result is None:

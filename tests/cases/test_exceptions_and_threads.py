@@ -109,7 +109,13 @@ async def test_case_049_a_call_that_fails_costs_its_siblings_nothing() -> None:
         raise SystemExit(3)
 
     engine = virtual(good, bad, worse)
-    calls = [ToolCall("good", {"n": 1}), ToolCall("bad"), ToolCall("worse"), ToolCall("nope"), ToolCall("good", {"n": 2})]
+    calls = [
+        ToolCall("good", {"n": 1}),
+        ToolCall("bad"),
+        ToolCall("worse"),
+        ToolCall("nope"),
+        ToolCall("good", {"n": 2}),
+    ]
     invocations = await engine.execute_tool_calls(calls)
     assert [invocation.result for invocation in invocations] == [1, None, None, None, 2]
     for invocation in invocations:
@@ -118,7 +124,7 @@ async def test_case_049_a_call_that_fails_costs_its_siblings_nothing() -> None:
 
 async def test_case_053_a_time_limit_ends_the_wait_for_a_blocking_tool() -> None:
     stuck = Stuck()
-    engine = virtual(ToolSpec(name="block", func=lambda: stuck(), timeout=0.2))
+    engine = virtual(ToolSpec(name="block", func=stuck.__call__, timeout=0.2))
     invocation = await play(engine, engine.execute_tool_call(ToolCall("block")), stuck)
     assert now(engine) <= 0.2 + 1.0, "the limit, and the grace of a cancelled attempt"
     assert invocation.state == "FAILED"

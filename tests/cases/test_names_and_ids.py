@@ -9,7 +9,7 @@ row    test
 22     test_case_022_arguments_fused_into_the_name_are_shown_in_a_legal_alphabet_only
 32     test_case_032_an_empty_id_counts_as_missing
 35     test_case_035_an_id_that_comes_back_in_the_next_turn_is_another_call
-36     test_case_036_identical_calls_that_are_under_way_together_share_one_run, and four about its limits
+36     test_case_036_identical_calls_that_are_under_way_together_share_one_run, and five about its limits
 37     test_case_037_calls_that_share_an_id_are_refused_and_the_others_keep_their_order
 40     test_case_040_nothing_of_a_call_comes_after_its_end
 43     test_case_043_asking_for_a_tool_and_running_it_are_events_of_two_kinds
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from fsm_engine import (
     ToolExecutionEvent,
     ToolInvocation,
     ToolSpec,
+    on_enter,
     tool,
 )
 from fsm_engine.providers.openai_chat import calls_from_message
@@ -111,7 +113,9 @@ async def test_case_022_arguments_fused_into_the_name_are_shown_in_a_legal_alpha
 
 @pytest.mark.parametrize("missing", ["", None])
 async def test_case_032_an_empty_id_counts_as_missing(missing: str | None) -> None:
-    [call] = calls_from_message({"tool_calls": [{"id": missing, "function": {"name": "fetch_report", "arguments": "{}"}}]})
+    [call] = calls_from_message(
+        {"tool_calls": [{"id": missing, "function": {"name": "fetch_report", "arguments": "{}"}}]}
+    )
     engine = virtual(reports()[1])
     first, second = await engine.execute_tool_calls([call, call])
     assert (first.call.id, second.call.id) == (None, None)
@@ -135,12 +139,12 @@ async def test_case_035_an_id_that_comes_back_in_the_next_turn_is_another_call()
 class Orders:
     """A tool with an effect, which waits until it is told to go on."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, hooks: Iterable[Any] = (), **settings: Any) -> None:
         self.placed: list[str] = []
         self.go_on: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.error: Exception | None = None
         spec = ToolSpec(name="order", func=self.order, **{"single_flight": True, "timeout": None, **settings})
-        self.engine = virtual(spec)
+        self.engine = virtual(spec, hooks=hooks)
 
     async def order(self, sku: str, count: int = 1) -> dict[str, Any]:
         self.placed.append(sku)
@@ -154,10 +158,16 @@ class Orders:
 
 
 @pytest.mark.parametrize("settings", [{}, {"max_concurrency": 1}, {"max_queue": 1}])
-async def test_case_036_identical_calls_that_are_under_way_together_share_one_run(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("waits", [True, False])
+async def test_case_036_identical_calls_that_are_under_way_together_share_one_run(
+    settings: dict[str, Any], waits: bool
+) -> None:
     """Each has its own id, events and response; the order of keys and a default that is written out say nothing."""
     orders = Orders(**settings)
-    orders.go_on.set_result(None)
+    if waits:
+        asyncio.get_running_loop().call_later(0, orders.go_on.set_result, None)
+    else:
+        orders.go_on.set_result(None)
     calls = [
         ToolCall("order", '{"sku": "a", "count": 1}', "c1"),
         ToolCall("order", {"count": 1, "sku": "a"}, "c2"),
@@ -187,14 +197,17 @@ async def test_case_036_only_those_that_ask_for_it_share_and_only_what_is_identi
     orders = Orders()
     orders.go_on.set_result(None)
     await asyncio.gather(*(finished(orders.start(f"c{count}", count=count)) for count in (1, 2)))
-    await finished(orders.start("later"))
-    assert orders.placed == ["a", "a", "a"]
+    assert orders.placed == ["a", "a"]
+    for _turn in range(3):  # without a turn of the loop in between
+        await orders.engine.invoke("order", {"sku": "later"})
+    assert orders.placed[2:] == ["later"] * 3
 
 
 async def test_case_036_a_failure_is_shared_too_and_the_calls_of_the_next_message_run_again() -> None:
     orders = Orders(retry=RetryPolicy(max_retries=1), idempotent=True)
     orders.error = RuntimeError("sold out")
     calls = [orders.start("c1"), orders.start("c2")]
+    await idle()
     orders.go_on.set_result(None)
     for call in calls:
         await call
@@ -208,8 +221,10 @@ async def test_case_036_a_failure_is_shared_too_and_the_calls_of_the_next_messag
 
 async def test_case_036_who_waits_for_an_identical_call_can_leave_alone() -> None:
     orders = Orders()
-    first, second, third = orders.start("c1"), orders.start("c2"), orders.engine.start(
-        ToolCall("order", {"sku": "a"}), deadline=5.0
+    first, second, third = (
+        orders.start("c1"),
+        orders.start("c2"),
+        orders.engine.start(ToolCall("order", {"sku": "a"}), deadline=5.0),
     )
     await idle()
     assert second.cancel()
@@ -224,7 +239,9 @@ async def test_case_036_who_waits_for_an_identical_call_can_leave_alone() -> Non
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-async def test_case_036_when_the_one_that_runs_is_cancelled_another_runs_only_if_nothing_has_happened(read_only: bool) -> None:
+async def test_case_036_when_the_one_that_runs_is_cancelled_another_runs_only_if_nothing_has_happened(
+    read_only: bool,
+) -> None:
     orders = Orders(read_only=read_only)
     first, second = orders.start("c1"), orders.start("c2")
     await idle()
@@ -238,6 +255,24 @@ async def test_case_036_when_the_one_that_runs_is_cancelled_another_runs_only_if
         assert orders.placed == ["a"]
         assert second.error is not None
         assert second.error.effect == "unknown"
+
+
+async def test_case_036_a_call_that_comes_at_the_very_end_of_a_cancelled_one_runs_itself() -> None:
+    waiting: list[ToolInvocation] = []
+    orders = Orders(
+        read_only=True,
+        needs_approval=True,
+        hooks=[on_enter("CANCELLED", lambda event: waiting[0].approve())],
+    )
+    first, second = orders.start("c1"), orders.start("c2")
+    waiting.append(second)
+    await idle()
+    first.approve()
+    await idle()
+    assert orders.placed == ["a"]
+    first.cancel()
+    orders.go_on.set_result(None)
+    assert (await second).result == {"order": 2}
 
 
 async def finished(invocation: ToolInvocation) -> ToolInvocation:

@@ -14,6 +14,7 @@ row    test
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,9 @@ def thread(ctx: ToolContext) -> str:
 
 
 @pytest.mark.parametrize("function", [coroutine, thread])
-async def test_case_124_what_is_said_just_before_the_return_comes_before_the_result(function: Callable[..., Any]) -> None:
+async def test_case_124_what_is_said_just_before_the_return_comes_before_the_result(
+    function: Callable[..., Any],
+) -> None:
     engine = virtual(function)
     for _ in range(20):
         events = await watched(engine, ToolCall(function.__name__))
@@ -103,7 +106,7 @@ async def test_case_126_every_event_says_which_call_it_speaks_of() -> None:
     assert {event.uid for event in said} == set(uids)
     for event in said:
         assert event.message == f"call {uids.index(event.uid) + 1}"
-    assert any(one.uid != next_one.uid for one, next_one in zip(said, said[1:], strict=False)), "they are interleaved"
+    assert any(one.uid != next_one.uid for one, next_one in itertools.pairwise(said)), "they are interleaved"
 
 
 @pytest.mark.parametrize("how", ["batch", "stream", "started", "invoked", "synchronous"])

@@ -195,7 +195,9 @@ async def test_case_102_a_text_is_held_to_the_output_schema_as_the_text_that_it_
 async def test_case_104_an_error_is_not_held_to_the_schema_of_a_result(how: str) -> None:
     words = "Order 7 is shipped."
     given: Any = ToolError("CONFLICT", words) if how == "raised" else ToolResponse.error("CONFLICT", words)
-    invocation, _ = await answered(given, output_schema={"type": "object", "properties": {"n": NUMBER}, "required": ["n"]})
+    invocation, _ = await answered(
+        given, output_schema={"type": "object", "properties": {"n": NUMBER}, "required": ["n"]}
+    )
     assert invocation.error is not None
     assert (invocation.error.code, invocation.error.message) == ("CONFLICT", words)
 
@@ -225,7 +227,9 @@ async def test_case_106_data_loses_values_in_the_models_text_and_nothing_in_itse
     assert response.data == rows
     shown, note = response.text.rsplit("\n", 1)
     kept = strict(shown)
-    assert kept[:-1] == rows[: len(kept) - 1], "whole values, from the beginning; the last may have lost some of its own"
+    assert kept[:-1] == rows[: len(kept) - 1], (
+        "whole values, from the beginning; the last may have lost some of its own"
+    )
     assert len(response.text) <= 500
     assert str(response.stats["full_size"]) in note
 

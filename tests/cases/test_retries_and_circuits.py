@@ -158,7 +158,7 @@ class Upstream:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
                 """Nothing on standard error."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -223,7 +223,9 @@ THREE = BreakerPolicy.consecutive(3, wait=60.0)
 DOWN = [ConnectionError("down") for _ in range(3)]
 
 
-async def opened(*then: Any, policy: BreakerPolicy = THREE, **settings: Any) -> tuple[Script, ToolEngine, CircuitBreaker]:
+async def opened(
+    *then: Any, policy: BreakerPolicy = THREE, **settings: Any
+) -> tuple[Script, ToolEngine, CircuitBreaker]:
     """A tool whose circuit three failures have opened, after its wait: the next call is a probe."""
     script, engine = scripted(*DOWN, *then, breaker=policy, **settings)
     for _ in DOWN:
@@ -236,7 +238,9 @@ async def opened(*then: Any, policy: BreakerPolicy = THREE, **settings: Any) -> 
     return script, engine, breaker
 
 
-@pytest.mark.parametrize("how", ["an ignored error", "a cancellation", "arguments that are not valid", "an output that does not fit"])
+@pytest.mark.parametrize(
+    "how", ["an ignored error", "a cancellation", "arguments that are not valid", "an output that does not fit"]
+)
 async def test_case_078_a_probe_that_decides_nothing_gives_its_place_back(how: str) -> None:
     waits: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     outcome: Any = {"an ignored error": ToolError("NOT_FOUND", "no such row"), "a cancellation": waits}.get(how, 5)

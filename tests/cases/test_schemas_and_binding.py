@@ -56,7 +56,7 @@ async def test_case_110_a_tool_with_other_keywords_can_be_called_with_them() -> 
 
 
 def test_case_110_keywords_that_say_nothing_of_their_values_are_refused_when_the_tool_is_made() -> None:
-    async def anything(**others) -> None:  # type: ignore[no-untyped-def]  # the missing annotation is the point
+    async def anything(**others) -> None:  # the missing annotation is the point
         """Never called."""
 
     async def in_order(*values: int) -> None:
@@ -205,7 +205,12 @@ BY_HAND = {
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [({}, "missing_required"), ({"x": "1"}, "wrong_type"), ({"x": 0}, "too_small"), ({"x": 1, "y": 2}, "unknown_field")],
+    [
+        ({}, "missing_required"),
+        ({"x": "1"}, "wrong_type"),
+        ({"x": 0}, "too_small"),
+        ({"x": 1, "y": 2}, "unknown_field"),
+    ],
 )
 async def test_case_122_a_schema_that_was_written_by_hand_is_held_to(arguments: dict[str, Any], reason: str) -> None:
     """As the tools of a server arrive: the schema is all there is, and the function takes whatever comes."""

@@ -103,7 +103,7 @@ function layersOf(lifecycle, edges) {
       layers.set(edge.dest, Math.max(layerOf(layers, edge.dest), layerOf(layers, state) + 1));
     }
   }
-  const last = Math.max(...layers.values());
+  const last = Math.max(-1, ...lifecycle.states.filter((state) => !state.final).map((state) => layerOf(layers, state.name))) + 1;
   for (const { name, final } of lifecycle.states) if (final) layers.set(name, last);
   return layers;
 }

@@ -65,7 +65,7 @@ export class Timeline {
   tick(now, isRunning) {
     if (this.#rows.size === 0) return;
     const end = isRunning ? Math.max(now, this.#end) : this.#end;
-    const length = Math.max(0.2, (end - this.#began) * 1.02);
+    const length = Math.max(0.01, (end - this.#began) * 1.02);
     for (const [call, { bar }] of this.#rows) {
       if (call.endedAt === null) this.#close(bar, Math.max(now, call.path.at(-1)?.at ?? 0));
       // The last state of a call that has ended has no length, and is to be seen all the same.
