@@ -144,7 +144,7 @@ class Activities:
             if deadline is not None and deadline < limit:
                 limit = deadline
         attempts = invocation.attempts
-        attempt = Attempt(invocation, len(attempts) + 1, now, limit, shop)
+        attempt = Attempt(invocation, len(attempts) + 1, now, limit, shop, invocation.loop, now)
         attempts.append(attempt)
         try:
             coroutine = self._stages.execute(spec, invocation.bound, attempt)

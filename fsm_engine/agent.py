@@ -227,8 +227,8 @@ class _Turn:
                 self._run.publish(ThinkingEvent(0, 0.0, text, piece=True))
             case ArgumentsPiece(call):
                 self._tell_arguments(call, call.id)
-            case CompleteCall(call):
-                self._start(call)
+            case _:
+                self._start(happened.call)
 
     def _start(self, call: StreamedCall, refuse: ToolError | None = None) -> None:
         asked = call.to_call()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from .eager import EagerRun
 from .jsonable import to_jsonable
@@ -29,7 +32,7 @@ class Watcher(Protocol):
         ...
 
 
-class Attempt:
+class Attempt(Struct, eq=False, weakref=True):
     """One run of the tool's function.
 
     It holds its invocation only as long as something can still come of it: the invocation holds its attempts, and a
@@ -47,6 +50,13 @@ class Attempt:
         thread_running: the function's thread (or process, on an executor) has not ended.
     """
 
+    invocation: ToolInvocation
+    number: int
+    started_at: float
+    deadline: float | None
+    watcher: Watcher
+    loop: asyncio.AbstractEventLoop
+    last_sign: float
     ended_at: float | None = None
     code: str | None = None
     delay: float | None = None
@@ -55,16 +65,6 @@ class Attempt:
     thread_running: bool = False
     run: EagerRun | None = None
     _on_end: Callable[[], object] | None = None
-
-    def __init__(
-        self, invocation: ToolInvocation, number: int, started_at: float, deadline: float | None, watcher: Watcher
-    ) -> None:
-        self.invocation = invocation
-        self.loop = invocation.loop
-        self.number = number
-        self.started_at = self.last_sign = started_at
-        self.deadline = deadline
-        self.watcher = watcher
 
     def __repr__(self) -> str:
         return (

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
+import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,8 +46,8 @@ def serve(
         str | None,
         typer.Option(
             metavar="NAME|MODULE:NAME",
-            help="A model of an OpenAI-compatible server (OPENAI_BASE_URL and OPENAI_API_KEY say which), or a function "
-            "of yours that yields chunks.",
+            help="A model of an OpenAI-compatible server (OPENAI_BASE_URL and OPENAI_API_KEY say which), or, if there is "
+            "such a module, a function of yours that yields chunks.",
             show_default=False,
         ),
     ] = None,
@@ -103,7 +103,7 @@ async def _app(tools: list[str], model: str, host: str) -> AsyncIterator[FastAPI
 
 def _load_model(reference: str) -> Any:
     module, colon, name = reference.partition(":")
-    if colon and module.replace(".", "").isidentifier() and name.isidentifier():
+    if colon and _is_module(module):  # or it is a model's name, such as llama3:latest
         try:
             return getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
@@ -120,3 +120,10 @@ def _load_model(reference: str) -> Any:
         return OpenAIModel(AsyncOpenAI(), reference)
     except OpenAIError as error:  # no key, most often
         raise typer.BadParameter(str(error), param_hint="--model") from None
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

@@ -153,5 +153,5 @@ def _attributes(kind: type) -> Mapping[str, str]:
     return _docstring(kind).parameters if issubclass(kind, Event) else {}
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # pragma: no cover # the test runs it in a process of its own
     sys.exit(main(sys.argv[1:]))

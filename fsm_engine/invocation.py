@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from .attempt import Attempt
 from .calls import ToolCall, fingerprint, made_id, printable_name
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
 EventSink = Callable[[Event], None]
 """Is given every event of an invocation, in order; numbers it and passes it on."""
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
 
 class HistoryEntry(NamedTuple):
     """One transition that an invocation has made.
@@ -49,7 +56,8 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
-class ToolInvocation:
+# A Struct: forty fields, most of which most invocations never touch, cost little to make and less to read.
+class ToolInvocation(Struct, eq=False, weakref=True):
     """One tool call on its way from the model's text to a response.
 
     Await it to wait for its end: `response = (await invocation).response`. Cancelling whoever awaits it cancels it.
@@ -67,13 +75,23 @@ class ToolInvocation:
         shared: the identical call whose result this one has, as its tool is `single_flight`; `None`: it has run itself.
     """
 
-    # Most invocations never touch most of these, so they are defaults of the class and cost nothing to make.
-    state: str = "PENDING"
+    call: ToolCall
+    uid: str
+    state: str
+    started_at: float
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    _check_edit: Callable[[ToolCall, ToolSpec], dict[str, Any]]
+
+    # Kept by the driver.
+    attempts: list[Attempt] = []
+    moves: list[tuple[Row, float]] = []
     arguments: dict[str, Any] | None = None
-    bound: Mapping[str, Any] = {}
+    bound: Mapping[str, Any] = _NOTHING
     spec: ToolSpec | None = None
     response: ToolResponse | None = None
     deadline: float | None = None
+    ended_at: float | None = None
     queue_seconds: float = 0.0
     notes: tuple[str, ...] = ()
     sink: EventSink | None = None
@@ -102,26 +120,6 @@ class ToolInvocation:
     _ending: int = 0
     _waiter: asyncio.Future[None] | None = None
     _ended: asyncio.Future[None] | None = None
-
-    def __init__(
-        self,
-        call: ToolCall,
-        uid: str,
-        state: str,
-        started_at: float,
-        clock: Clock,
-        loop: asyncio.AbstractEventLoop,
-        check_edit: Callable[[ToolCall, ToolSpec], dict[str, Any]],
-    ) -> None:
-        self.call = call
-        self.uid = uid
-        self.state = state
-        self.started_at = started_at
-        self.clock = clock
-        self.loop = loop
-        self.attempts: list[Attempt] = []
-        self.moves: list[tuple[Row, float]] = []
-        self._check_edit = check_edit
 
     def __repr__(self) -> str:
         return f"<ToolInvocation {self.tool_name} {self.uid} {self.state}>"
@@ -179,8 +177,6 @@ class ToolInvocation:
     def is_final(self) -> bool:
         """It has ended; nothing changes any more."""
         return self.ended_at is not None
-
-    ended_at: float | None = None
 
     @property
     def attempt(self) -> Attempt | None:

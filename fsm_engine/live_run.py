@@ -68,7 +68,7 @@ class LiveRun:
     """
 
     def __init__(self, engine: ToolEngine, work: Work, *, log: RunLog | None = None) -> None:
-        self.log = log or RunLog()
+        self.log = RunLog() if log is None else log
         self.reason: str | None = None
         self._engine = engine
         self._work = work

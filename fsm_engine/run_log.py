@@ -176,15 +176,21 @@ class RunLog:
 
     def unread(self, last_seq: int) -> list[Event]:
         """The next few events after a number, each gap between them marked."""
-        events = self._events
-        batch: list[Event] = []
-        start = bisect_right(events, last_seq, key=_SEQ) if last_seq < self._last_seq else len(events)
-        for event in events[start : start + BATCH]:
+        events, missing = self._events, self._last_seq - last_seq
+        # No number is missing near the end, where nearly all readers are.
+        start = len(events) - missing
+        if start < 0 or (missing and events[start].seq != last_seq + 1):
+            start = bisect_right(events, last_seq, key=_SEQ)
+        batch = events[start : start + BATCH]
+        if batch and batch[-1].seq == last_seq + len(batch):
+            return batch
+        marked: list[Event] = []
+        for event in batch:
             if event.seq > last_seq + 1:
-                batch.append(gap_before(event, last_seq))
-            batch.append(event)
+                marked.append(gap_before(event, last_seq))
+            marked.append(event)
             last_seq = event.seq
-        return batch
+        return marked
 
     async def changed(self) -> None:
         """Wait until there is another event, or the end."""

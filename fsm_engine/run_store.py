@@ -17,6 +17,7 @@ from .run_log import RunLog
 
 MAX_RUNS = 1_000
 KEEP_SECONDS = 300.0
+MAX_CHARS = 200_000_000
 
 
 class TooManyRunsError(FsmEngineError):
@@ -70,6 +71,8 @@ class RunStore:
         clock: tells how long ago a run ended; the engine's own if it is not given.
         max_runs: how many there may be at a time. A new run takes the place of the one that ended first.
         keep_seconds: how long a run that has ended can still be read.
+        max_chars: how many characters the logs of all runs together may have (`RunLog.chars`) before runs that have
+            ended are forgotten early, the first to end first.
 
     Raises:
         ConfigurationError: a setting is out of range.
@@ -94,13 +97,16 @@ class RunStore:
         clock: Clock | None = None,
         max_runs: int = MAX_RUNS,
         keep_seconds: float = KEEP_SECONDS,
+        max_chars: int = MAX_CHARS,
     ) -> None:
         check_count("max_runs", max_runs)
+        check_count("max_chars", max_chars)
         check_seconds("keep_seconds", keep_seconds, zero_allowed=True)
         self._engine = engine
         self._clock = clock or engine.clock
         self._max_runs = max_runs
         self._keep_seconds = keep_seconds
+        self._max_chars = max_chars
         self._runs: dict[str, StoredRun] = {}
         self._ended: dict[str, float] = {}
         self._is_closed = False
@@ -160,11 +166,15 @@ class RunStore:
 
     def _has_ended(self, stored: StoredRun) -> None:
         self._ended[stored.id] = self._clock.monotonic()
+        chars = sum(each.log.chars for each in self._runs.values())
+        while self._ended and chars > self._max_chars:
+            chars -= self._forget(next(iter(self._ended))).log.chars
 
     def _forget_old(self) -> None:
         oldest = self._clock.monotonic() - self._keep_seconds
         while self._ended and next(iter(self._ended.values())) <= oldest:
             self._forget(next(iter(self._ended)))
 
-    def _forget(self, run_id: str) -> None:
-        del self._runs[run_id], self._ended[run_id]
+    def _forget(self, run_id: str) -> StoredRun:
+        del self._ended[run_id]
+        return self._runs.pop(run_id)

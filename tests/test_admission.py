@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -71,7 +72,7 @@ def why(invocation: ToolInvocation) -> tuple[str, str | None]:
 OPEN = ("CIRCUIT_OPEN", "circuit_breaker_open")
 
 
-# -- an open circuit ----------------------------------------------------------------------------------------------------
+# -- a circuit that lets nobody through ----------------------------------------------------------------------------------------------------
 
 
 async def test_an_open_circuit_never_queues_behind_hung_calls() -> None:
@@ -86,6 +87,18 @@ async def test_an_open_circuit_never_queues_behind_hung_calls() -> None:
     assert hung.state == "EXECUTING"
     door.let_one_out()
     await hung
+
+
+async def test_a_call_that_an_open_circuit_refuses_costs_no_rate_token() -> None:
+    engine, door = door_engine(rate_limit=RateLimit(1, per=1_000.0), breaker=BreakerPolicy())
+    engine.circuits["door@1"].open()
+    assert why(await knock(engine)) == OPEN
+    engine.circuits["door@1"].reset()
+    call = knock(engine)
+    await idle()
+    assert call.state == "EXECUTING"
+    door.let_one_out()
+    await call
 
 
 @pytest.mark.parametrize(
@@ -127,9 +140,12 @@ async def test_a_circuit_opened_from_another_thread_wakes_those_who_wait() -> No
     engine, door = door_engine(max_concurrency=1, breaker=BreakerPolicy(), timeout=None)
     first, second = knock(engine), knock(engine)
     await idle()
-    await asyncio.to_thread(engine.circuits["door@1"].force_open)
-    await asyncio.wait_for(second, 5)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    threading.Thread(target=engine.circuits["door@1"].force_open).start()
+    await asyncio.wait_for(second, 10)
     assert why(second) == OPEN
+    assert loop.time() - began < 5  # the loop, which sleeps, was woken by this
     door.let_one_out()
     await first
 
@@ -176,6 +192,21 @@ async def test_no_more_probes_are_admitted_than_permitted_and_the_others_are_ref
     for each in calls:
         await each
     assert str(circuit.circuit_state) == "CLOSED"
+
+
+async def test_nobody_waits_behind_a_probe_that_hangs() -> None:
+    policy = BreakerPolicy(permitted_calls_in_half_open=1)
+    engine, door = door_engine(max_concurrency=1, breaker=policy, timeout=None)
+    circuit = engine.circuits["door@1"]
+    circuit.open()
+    circuit.half_open()
+    probe = knock(engine)
+    await idle()
+    refused = await engine.execute_tool_call(ToolCall("door"))
+    assert why(refused) == OPEN
+    assert circuit.metrics().refused == 1
+    door.let_one_out()
+    await probe
 
 
 async def test_a_probe_that_is_cancelled_gives_its_permit_back() -> None:
@@ -226,6 +257,12 @@ async def test_a_full_queue_refuses_and_says_when_to_come_back(settings: dict[st
         door.let_one_out()
     for each in calls:
         assert (await each).error is None
+    later = [knock(engine) for _ in range(3)]
+    await idle()
+    assert [each.is_final for each in later] == [False] * 3  # there is room again
+    for each in later:
+        each.cancel()
+        await each
 
 
 async def test_before_anything_has_ended_the_time_to_come_back_is_a_guess() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fsm_engine import Ending, Event, LiveRun, RunEnd, RunEndedEvent, ToolErrorCode, tool
+from fsm_engine import Ending, Event, LiveRun, RunEnd, RunEndedEvent, Stages, ToolErrorCode, tool
 
-from .support import assert_told_in_full, idle, logged, virtual
+from .support import Watch, assert_told_in_full, idle, logged, virtual
 
 
 @tool
@@ -44,6 +44,13 @@ async def test_calls_run_side_by_side_and_any_number_of_readers_see_the_same() -
         assert_told_in_full([event for event in first if getattr(event, "uid", None) == invocation.uid])
     with pytest.raises(KeyError):
         run.invocation("no such uid")
+
+
+async def test_the_engines_publish_stage_sees_the_same_events_with_their_numbers() -> None:
+    watch = Watch()
+    run = LiveRun.of_calls(virtual(echo, stages=Stages(publish=watch)), [{"name": "echo", "arguments": {"text": "x"}}])
+    assert watch.events == (await read(run))[:-1]
+    assert watch.events
 
 
 async def test_calls_that_share_an_id_are_refused() -> None:

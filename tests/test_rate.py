@@ -84,6 +84,16 @@ def test_no_span_of_time_holds_more_than_the_limit_and_no_wait_is_longer_than_it
         assert last - first > per - 0.001  # the bucket counts in milliseconds
 
 
+def test_what_is_counted_is_bounded_by_the_limit() -> None:
+    clock = VirtualClock()
+    tokens = RateTokens(RateLimit(3, per=1.0), clock)
+    for _ in range(100):
+        clock.advance(0.4)
+        assert tokens.try_take()
+        assert tokens._bucket.count() <= 4
+    assert not all(tokens.try_take() for _ in range(3))
+
+
 async def test_calls_that_come_too_early_wait_in_the_order_of_asking() -> None:
     engine, timed = limited(2, per=10.0)
     calls = [engine.start(call(number)) for number in range(5)]
@@ -91,6 +101,19 @@ async def test_calls_that_come_too_early_wait_in_the_order_of_asking() -> None:
         await play(engine, each)
     assert [number for _, number in timed.began] == [0, 1, 2, 3, 4]
     assert [round(at, 1) for at, _ in timed.began] == [0.0, 0.0, 10.0, 10.0, 20.0]
+
+
+async def test_nobody_overtakes_the_line_even_when_a_token_is_there() -> None:
+    engine, timed = limited(1, per=10.0)
+    await engine.invoke("t", {"number": 0})
+    waiting = engine.start(call(1))
+    await idle()
+    engine.clock.advance(10.1)
+    late = await engine.invoke("t", {"number": 2}, deadline=5.0)
+    assert late.error_info is not None
+    assert late.error_info.reason == "rate_limited"
+    assert (await waiting).result == 1
+    assert [number for _, number in timed.began] == [0, 1]
 
 
 async def test_one_tools_limit_is_not_anothers() -> None:

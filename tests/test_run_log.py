@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from fsm_engine import (
     ConfigurationError,
     Event,
+    FinalAnswerEvent,
     GapEvent,
     ReaderDroppedError,
+    RunEndedEvent,
     RunLog,
     ThinkingEvent,
+    ToolArgumentsEvent,
     ToolExecutionEvent,
 )
 from fsm_engine.run import CHUNKS_KEPT
@@ -232,6 +235,25 @@ async def test_a_reader_that_never_has_to_wait_lets_others_run() -> None:
     assert turns >= 2
 
 
+@pytest.mark.parametrize(
+    ("event", "is_lasting"),
+    [
+        (state(), True),
+        (progress(), False),
+        (chunk(), False),
+        (ToolExecutionEvent(0, 0.0, "i", "u", "EXECUTING", 1, message="words"), False),
+        (ToolArgumentsEvent(0, 0.0, "i", "add", '{"a'), False),
+        (ThinkingEvent(0, 0.0, "piece", piece=True), False),
+        (ThinkingEvent(0, 0.0, "whole"), True),
+        (FinalAnswerEvent(0, 0.0, "whole"), True),
+        (RunEndedEvent(0, 0.0, "done"), True),
+        (GapEvent(1, 0.0, 1), False),
+    ],
+)
+def test_what_is_whole_lasts_and_what_is_a_piece_of_it_does_not(event: Event, is_lasting: bool) -> None:
+    assert event.is_lasting is is_lasting
+
+
 # -- texts -----------------------------------------------------------------------------------------------------------
 
 
@@ -320,10 +342,8 @@ async def test_no_reader_is_told_anything_twice_or_out_of_order_and_every_hole_i
                 seen += await reader.take()
             readers.append((seen, reader))
     log.close()
-    for seen, reader in readers:
-        if reader.is_dropped:
-            reader = log.reader(after=reader.last_seq)
-        seen += await rest(reader)
+    for taken, reader in readers:
+        seen = [*taken, *await rest(log.reader(after=reader.last_seq) if reader.is_dropped else reader)]
         expected = 1
         for event in seen:
             assert event.seq == expected

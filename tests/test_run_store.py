@@ -88,6 +88,18 @@ async def test_the_number_of_runs_is_bounded_and_the_one_that_ended_first_makes_
     await store.aclose()
 
 
+async def test_the_logs_of_all_runs_together_are_bounded() -> None:
+    async def speaks_at_length(run: LiveRun) -> None:
+        run.publish(ThinkingEvent(0, 0.0, "x" * 1_000))
+
+    store = RunStore(virtual(), max_chars=3_500)
+    runs = [store.start(speaks_at_length) for _ in range(5)]
+    for each in runs:
+        await each.run.wait()
+    assert [store.get(each.id) is not None for each in runs] == [False, False, True, True, True]
+    assert sum(each.log.chars for each in store) <= 3_500
+
+
 async def test_a_stored_run_is_stopped_and_its_calls_are_reached_by_uid() -> None:
     engine = virtual(forever)
     store = RunStore(engine)
@@ -114,7 +126,7 @@ async def test_closing_ends_what_is_under_way_and_begins_nothing_more() -> None:
         store.start(speaks)
 
 
-@pytest.mark.parametrize("settings", [{"max_runs": 0}, {"keep_seconds": -1}])
+@pytest.mark.parametrize("settings", [{"max_runs": 0}, {"max_chars": 0}, {"keep_seconds": -1}])
 def test_a_setting_out_of_range_is_refused(settings: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError):
         RunStore(virtual(), **settings)  # type: ignore[arg-type]  # each is what its name takes

@@ -84,10 +84,11 @@ async def test_a_policy_that_came_in_past_the_engine_ends_the_call_and_nothing_e
     assert (await engine.invoke("a")).text == "done"
 
 
-def test_the_only_tool_of_a_group_may_be_replaced_by_one_with_another_policy() -> None:
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_the_only_tool_of_a_group_may_be_replaced_by_one_with_another_policy(version: str) -> None:
     engine = virtual(spec("a", breaker=ONE, breaker_group="upstream"))
     before = engine.circuits["upstream"]
-    engine.register(spec("a", breaker=TWO, breaker_group="upstream"), replace=True)
+    engine.register(spec("a", version=version, breaker=TWO, breaker_group="upstream"), replace=True)
     assert engine.circuits["upstream"] is not before
     assert engine.circuits["upstream"].policy == TWO
 

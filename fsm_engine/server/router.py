@@ -90,7 +90,8 @@ class _Routes:
         add("/health", self.health, tags=["engine"])
         add("/circuits", self.circuits, tags=["engine"])
         add("/lifecycles", self.lifecycles, tags=["engine"])
-        add("/lifecycles/{name}.{form}", self.picture, responses=_PICTURES | _refusals(404, 501), tags=["engine"])
+        pictures = _PICTURES | _refusals(404, 501)
+        add("/lifecycles/{name}.{form}", self.picture, responses=pictures, response_class=Response, tags=["engine"])
         router.add_api_websocket_route("/ws", self.websocket)
         return router
 

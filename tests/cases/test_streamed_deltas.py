@@ -21,10 +21,14 @@ def chunk(*deltas: dict[str, Any], finish: str | None = None, **rest: Any) -> di
 
 
 def piece(
-    index: int | None = None, id: str | None = None, name: str | None = None, args: Any = None
-) -> dict[str, Any]:  # `id` as on the wire
+    index: int | None = None, call_id: str | None = None, name: str | None = None, args: Any = None
+) -> dict[str, Any]:
     function = {key: value for key, value in (("name", name), ("arguments", args)) if value is not None}
-    return {key: value for key, value in (("index", index), ("id", id), ("function", function or None)) if value is not None}
+    return {
+        key: value
+        for key, value in (("index", index), ("id", call_id), ("function", function or None))
+        if value is not None
+    }
 
 
 def assemble(*pieces: dict[str, Any], finish: str | None = "tool_calls") -> list[ToolCall]:
@@ -176,7 +180,7 @@ def test_an_empty_chunk_changes_nothing(empty: dict[str, Any]) -> None:
     assembler.feed(empty)
     assert (assembler.content, assembler.finish_reason) == ("", None)
     assembler.feed(chunk(piece(0, args=": 1}"), finish="tool_calls"))
-    assert [call.to_call() for call in assembler.calls][0] == A
+    assert assembler.calls[0].to_call() == A
 
 
 def test_text_and_reasoning_are_told_apart_and_kept_whole() -> None:

@@ -118,10 +118,3 @@ def types(found: Iterable[Message]) -> list[str]:
     """The names of events, without pieces."""
     return [each.event for each in found if not each.data.get("piece") and each.event != "tool_arguments"]
 
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0)
-
