@@ -7,13 +7,17 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types tables unit mutate bench peers clean
+.PHONY: help demo live test lint format types tables unit browser mutate bench peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo-ready ## run the demonstration
 	$(BIN)/fsm-engine demo
+	@echo 'To watch it in a browser: make live'
+
+live: $(VENV)/.demo-ready ## serve the demonstration's live page
+	$(BIN)/fsm-engine serve --demo
 
 test: lint types tables unit ## run every check: lint, types, tables, tests with branch coverage
 
@@ -34,9 +38,21 @@ tables: $(VENV)/.test-ready ## check the lifecycles, and that their diagrams are
 	$(BIN)/fsm-engine diagram --check
 
 # Not `pytest --cov`: pytest loads the project's own plugin, and the project with it, before that begins to measure.
-unit: $(VENV)/.test-ready ## run the tests alone
+unit: $(VENV)/.test-ready browser ## run the tests alone
 	$(BIN)/coverage run -m pytest --fsm-coverage --fsm-coverage-fail-under=100
 	$(BIN)/coverage report
+
+# The tests of the live page drive the system's Chromium, which no Python package brings along.
+browser:
+	@for name in $$FSM_ENGINE_CHROMIUM chromium chromium-browser google-chrome google-chrome-stable; do \
+	    if command -v "$$name" >/dev/null; then exit 0; fi; \
+	done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update --quiet && apt-get install --yes --quiet chromium; \
+	else \
+	    echo "The browser tests need Chromium: install it (Debian: apt-get install chromium)," >&2; \
+	    echo "or name its program in FSM_ENGINE_CHROMIUM." >&2; exit 1; \
+	fi
 
 mutate: $(VENV)/.test-ready ## show that the tests notice changes to tables and code (about ten minutes)
 	$(BIN)/python tools/mutate_tables.py
@@ -58,7 +74,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
-	$(INSTALL) --editable '.[cli]'
+	$(INSTALL) --editable '.[cli,server]'
 	touch $@
 
 # The tests' set-up contains the demo's.

@@ -13,14 +13,14 @@ from typing import Any
 
 from .calls import duplicate_id_error, fingerprint
 from .engine import ToolEngine
-from .errors import ToolError, ToolErrorCode, classify
+from .errors import EngineClosedError, ToolError, ToolErrorCode, classify
 from .events import FinalAnswerEvent, ThinkingEvent, ToolArgumentsEvent
 from .hooks.logging import engine_logger
 from .invocation import ToolInvocation
 from .live_run import Ending, LiveRun, RunEnd
 from .policies import check_count, check_seconds
 from .providers.openai_chat import history_message, response_to_message
-from .providers.openai_stream import ArgumentsPiece, CompleteCall, Happening, MessageAssembler, StreamedCall, TextPiece
+from .providers.openai_stream import ArgumentsPiece, Happening, MessageAssembler, StreamedCall, TextPiece
 from .run_log import RunLog
 
 Message = Mapping[str, Any]
@@ -135,6 +135,8 @@ class Agent:
                 await turn.listen(
                     self._model([*self._system, *run.messages], [spec.to_openai_function() for spec in stable])
                 )
+            except EngineClosedError:
+                raise
             except Exception as error:  # noqa: BLE001 # the model is a foreign service: whatever it raises, it has failed
                 await turn.calls_ended()
                 return _model_failed(error)

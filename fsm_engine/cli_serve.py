@@ -84,12 +84,12 @@ async def _serve(tools: list[str], model: str | None, host: str, port: int) -> N
     async with demo_app() if model is None else _app(tools, model, host) as app:
         config = uvicorn.Config(app, host=host, port=port, log_level="warning", ws="websockets-sansio")
         server = uvicorn.Server(config)
-        listening = config.bind_socket()
-        # Said before anybody could be waiting for it: the socket takes connections from here on.
-        listening.listen()
-        shown = f"[{host}]" if ":" in host else host
-        typer.echo(f"Live page: http://{shown}:{listening.getsockname()[1]}/  (Ctrl+C ends it)")
-        await server.serve(sockets=[listening])
+        with config.bind_socket() as listening:
+            # Said before anybody could be waiting for it: the socket takes connections from here on.
+            listening.listen()
+            shown = f"[{host}]" if ":" in host else host
+            typer.echo(f"Live page: http://{shown}:{listening.getsockname()[1]}/  (Ctrl+C ends it)")
+            await server.serve(sockets=[listening])
 
 
 @asynccontextmanager

@@ -209,6 +209,28 @@ async def test_nobody_waits_behind_a_probe_that_hangs() -> None:
     await probe
 
 
+async def test_of_those_who_waited_for_slots_only_the_permitted_run() -> None:
+    engine, door = door_engine(of_engine=2, breaker=BreakerPolicy(permitted_calls_in_half_open=1), timeout=None)
+    blocker = Door()
+    engine.register(ToolSpec(name="blocker", func=blocker))
+    blocking = [engine.start(ToolCall("blocker")) for _ in range(2)]
+    await idle()
+    circuit = engine.circuits["door@1"]
+    circuit.open()
+    circuit.half_open()
+    first, second = knock(engine), knock(engine)
+    await idle()
+    assert [each.state for each in (first, second)] == ["ADMITTING"] * 2
+    for each in blocking:
+        blocker.let_one_out()
+        await each
+    await second
+    assert (first.state, why(second)) == ("EXECUTING", OPEN)
+    assert circuit.metrics().refused == 1
+    door.let_one_out()
+    await first
+
+
 async def test_a_probe_that_is_cancelled_gives_its_permit_back() -> None:
     engine, door = door_engine(breaker=BreakerPolicy(permitted_calls_in_half_open=1), timeout=None)
     circuit = engine.circuits["door@1"]

@@ -311,6 +311,44 @@ async def test_an_identical_call_that_keeps_failing_is_stopped() -> None:
     )
 
 
+async def test_a_success_makes_a_call_good_again() -> None:
+    outcomes = [False, True, False, True, False]
+
+    @tool(read_only=True)
+    async def flaky() -> str:
+        if outcomes.pop():
+            return "ok"
+        raise ValueError
+
+    async with ModelServer(
+        *(Reply(calls=[(str(number), "flaky", "{}")]) for number in range(5)), Reply("ok")
+    ) as server:
+        with logged():
+            run = Agent(ToolEngine([flaky]), OpenAIModel(server.client, "scripted")).run("Go.")
+            await run.wait()
+    assert [len(each.attempts) for each in run.invocations] == [1, 1, 1, 1, 1]
+
+
+async def test_an_engine_that_is_closed_meanwhile_is_no_fault_of_the_models_and_its_stream_is_closed() -> None:
+    steps = []
+    own = engine()
+
+    async def model(messages: Any, tools: Any) -> AsyncIterator[Any]:
+        try:
+            await own.aclose()
+            async for chunk in scripted_forever(messages, tools):
+                yield chunk
+        finally:
+            steps.append("closed")
+
+    with logged():
+        run = Agent(own, model).run("Go.")
+        run.when_over(lambda: steps.append("over"))
+        assert await run.wait() == RunEnd.ERROR
+    assert steps == ["closed", "over"]
+    assert "EngineClosedError" in str(last([event async for event in run]).message)
+
+
 async def test_arguments_that_are_no_json_are_compared_as_they_are() -> None:
     replies = [Reply(calls=[("c", "add", '{"a": ')]) for _ in range(3)]
     _, _, requests = await converse(*replies, Reply("ok"))

@@ -48,7 +48,7 @@ def test_several_canaries_get_their_shares_beside_each_other() -> None:
     assert [round(got.count(name) / 400) * 10 for name in "123"] == [50, 30, 20]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(st.text(max_size=20), st.floats(0.0, 100.0))
 def test_the_same_key_always_meets_the_same_version_and_a_larger_share_takes_nobody_back(
     key: str, share: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from copy import deepcopy
 from importlib import resources
 from typing import Any
@@ -196,7 +197,7 @@ async def test_every_event_of_random_scripts_fits_the_schema(calls: list[tuple[s
 
 
 async def test_the_events_of_a_conversation_and_of_slow_readers_fit_the_schema() -> None:
-    async def model(messages: list[Any], tools: list[Any]) -> Any:
+    async def model(messages: list[Any], tools: list[Any]) -> AsyncIterator[Any]:
         if len(messages) == 1:
             call = {"index": 0, "id": "c", "function": {"name": "add", "arguments": '{"a": 1}'}}
             yield {"choices": [{"delta": {"content": "Let me see.", "reasoning": "Hm.", "tool_calls": [call]}}]}

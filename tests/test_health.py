@@ -158,9 +158,15 @@ async def test_a_probe_is_seen_in_no_stream() -> None:
     assert watch.events == []
 
 
-async def test_a_probe_that_hangs_keeps_one_thread_and_not_another_at_every_check() -> None:
+@pytest.mark.parametrize("by", ["its own probe", "a sample call"])
+async def test_a_probe_that_hangs_keeps_one_thread_and_not_another_at_every_check(by: str) -> None:
     stuck = Stuck()
-    engine = virtual(spec(health_check=stuck))
+
+    def ask() -> None:
+        stuck()
+
+    tool = spec(health_check=ask) if by == "its own probe" else spec(func=ask, health_check={}, read_only=True)
+    engine = virtual(tool)
     try:
         for _ in range(3):
             with logged():

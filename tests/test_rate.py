@@ -143,10 +143,13 @@ async def test_whoever_leaves_the_line_keeps_it_moving() -> None:
     first, second, third = (engine.start(call(number)) for number in range(3))
     await first
     await idle()
-    second.cancel()
-    await second
-    assert (await play(engine, third)).result == 2
-    assert [number for _, number in timed.began] == [0, 2]
+    fourth = engine.start(call(3))
+    await idle()
+    for leaving in (third, second):  # one who waits in line, and the one who waits for the token
+        leaving.cancel()
+        await leaving
+    assert (await play(engine, fourth)).result == 3
+    assert [number for _, number in timed.began] == [0, 3]
 
 
 async def test_tokens_are_of_the_time_of_the_attempt_even_if_a_slot_comes_late() -> None:

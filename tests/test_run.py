@@ -51,7 +51,7 @@ async def test_events_are_numbered_without_holes_and_each_call_has_one_end() -> 
         assert_ended(invocation)
         assert run[invocation.uid] is invocation
         assert_told_in_full([event for event in events if event.uid == invocation.uid])  # type: ignore[attr-defined]  # all speak of calls
-    ends = [(event.id, event.type) for event in events if event.type in ("tool_result", "tool_error")]  # type: ignore[attr-defined]  # likewise
+    ends = [(event.id, event.type) for event in events if event.type in ("tool_result", "tool_error")]  # type: ignore[attr-defined]  # the same
     assert ends == [("b", "tool_result"), ("c", "tool_error"), ("a", "tool_result")]
 
 
@@ -305,5 +305,5 @@ async def test_threads_of_two_calls_may_talk_at_once() -> None:
         events = await read(run)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     for name in "ab":
-        said = [event.progress for event in events if getattr(event, "message", None) == name]  # type: ignore[attr-defined]  # looked at
+        said = [event.progress for event in events if getattr(event, "message", None) == name]  # type: ignore[attr-defined]  # just looked at
         assert said == list(range(100))

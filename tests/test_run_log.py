@@ -100,6 +100,15 @@ async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     assert not log._waiting
 
 
+async def test_a_reader_that_is_cancelled_while_nothing_happens_leaves_nothing_behind() -> None:
+    log = RunLog()
+    waiting = asyncio.create_task(log.reader().take())
+    await idle()
+    waiting.cancel()
+    await idle()
+    assert not log._waiting
+
+
 async def test_a_reader_that_is_abandoned_is_forgotten() -> None:
     log = filled(1)
     await anext(log.reader())
@@ -182,7 +191,7 @@ async def test_a_stuck_reader_is_dropped_and_one_that_keeps_up_is_not() -> None:
     log = RunLog(max_events=16)
     dropped: list[str] = []
     stuck, quick = log.reader(on_drop=lambda: dropped.append("stuck")), log.reader()
-    unwatched = log.reader()
+    unwatched = late = log.reader()
     for number in range(40):
         log.append(state(number))
         assert numbers(await quick.take()) == [number + 1]
@@ -195,6 +204,20 @@ async def test_a_stuck_reader_is_dropped_and_one_that_keeps_up_is_not() -> None:
     assert log.reader_count == 2
     log.close()
     assert numbers(await rest(late))[0] == f"gap 1+{log.lost_to}"
+
+
+async def test_a_reader_is_stuck_from_the_first_lost_event_on_that_it_has_not_read() -> None:
+    log = RunLog(max_events=16)
+    readers = [log.reader() for _ in range(2)]
+    for number in range(17):
+        log.append(state(number))
+        if number < 3:
+            await readers[1].take()
+        if number < 2:
+            await readers[0].take()
+    assert log.lost_to == 3
+    assert [reader.is_dropped for reader in readers] == [True, False]
+    assert (await readers[1].take())[0].seq == 4
 
 
 async def test_a_reader_that_is_dropped_while_it_works_off_a_batch_gets_the_batch_first() -> None:
@@ -259,7 +282,7 @@ def test_what_is_whole_lasts_and_what_is_a_piece_of_it_does_not(event: Event, is
 
 async def test_the_text_is_one_line_of_ascii_and_written_once() -> None:
     log = RunLog()
-    log.append(ThinkingEvent(0, 0.0, "a\r\nb\u2028ü\ud800"))
+    log.append(ThinkingEvent(0, 0.0, "a\r\nb\u2028ü"))
     reader = log.reader()
     (event,) = await reader.take()
     text = log.text(event)
@@ -283,8 +306,11 @@ async def test_the_text_of_an_event_that_the_log_has_no_longer_and_of_a_gap_can_
 
 def test_values_that_are_no_json_do_not_break_the_log() -> None:
     log = RunLog()
-    log.append(ToolExecutionEvent(0, 0.0, "i", "u", "AWAITING_APPROVAL", arguments={"when": {1}, "n": float("nan")}))
-    assert json.loads(log.text(log._events[0]))["arguments"]
+    log.append(ToolExecutionEvent(0, 0.0, "i", "u", "AWAITING_APPROVAL", arguments={"of": object(), "n": float("nan")}))
+    log.append(ThinkingEvent(0, 0.0, "half a character: \ud83d"))
+    arguments, thinking = (json.loads(log.text(event)) for event in log._events)
+    assert arguments["arguments"]["n"] == "NaN"
+    assert thinking["content"].encode()
 
 
 # -- bounds ----------------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ async def test_a_run_goes_on_by_itself_and_is_read_later_from_any_number() -> No
     stored = store.start(speaks, owner="ann")
     assert await stored.run.wait() == "well"
     found = store.find(stored.id, "ann")
+    assert found is not None
     assert found is stored
     assert stored.is_over
     assert [event.type async for event in found.log.reader()] == ["thinking", "run_ended"]

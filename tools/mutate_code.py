@@ -25,7 +25,12 @@ from typing import Any
 
 from _forks import ROOT, Mutant, Verdict, judge
 
-_BREAKER = ("tests/test_breaker.py", "tests/states/test_circuit.py", "tests/test_breaker_rules.py")
+_BREAKER = (
+    "tests/test_breaker.py",
+    "tests/states/test_circuit.py",
+    "tests/test_breaker_rules.py",
+    "tests/test_breaker_edges.py",
+)
 _BREAKER_ALL = (*_BREAKER, "tests/test_breaker_policy.py", "tests/test_breaker_golden.py")
 _ENGINE = ("tests/test_activities.py", "tests/test_acceptance.py", "tests/test_engine.py")
 
@@ -98,7 +103,7 @@ def changes(tree: ast.Module) -> Iterator[Change]:
             if isinstance(value, list):
                 for index, item in enumerate(value):
                     for words, new in _changed(node, field, item, skipped):
-                        yield Change(number, line or getattr(item, "lineno", 0), words, field, new, index)
+                        yield Change(number, getattr(item, "lineno", line), words, field, new, index)
             else:
                 for words, new in _changed(node, field, value, skipped):
                     yield Change(number, getattr(value, "lineno", line), words, field, new)

@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-
+from typing import Self
 
 import uvicorn
 from fastapi import FastAPI
@@ -92,7 +92,7 @@ class Line:
         self._is_down = False
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 

@@ -167,12 +167,13 @@ def test_the_old_function_call_is_a_call_too() -> None:
 
 @pytest.mark.parametrize(
     "empty",
-    [{}, {"choices": []}, {"choices": None}, {"choices": [{}]}, {"choices": [{"delta": None}]}, {"choices": ["?"]}]
-    + [
+    [
+        {},
+        *({"choices": choices} for choices in ([], None, ["?"], [{}], [{"delta": None}])),
         {"choices": [{"delta": {"tool_calls": None, "content": None}}]},
         {"choices": [{"delta": {"tool_calls": [None]}}]},
-    ]
-    + [{"choices": [{"index": 1, "delta": {"content": "another wording"}, "finish_reason": "stop"}]}],
+        {"choices": [{"index": 1, "delta": {"content": "another wording"}, "finish_reason": "stop"}]},
+    ],
 )
 def test_an_empty_chunk_changes_nothing(empty: dict[str, Any]) -> None:
     assembler = MessageAssembler(NAMES)
@@ -206,6 +207,15 @@ def test_a_call_completes_with_the_piece_that_closes_its_arguments() -> None:
         for each in (piece(0, "c1", "add"), piece(0, args='{"a": "}'), piece(0, args='"'), piece(0, args="}"))
     ]
     assert kinds == [[], [ArgumentsPiece], [ArgumentsPiece], [ArgumentsPiece, CompleteCall]]
+
+
+@pytest.mark.parametrize("cut_at", range(1, len(B.arguments)))
+def test_wherever_the_arguments_are_cut_they_close_with_their_last_brace(cut_at: int) -> None:
+    """Between a backslash and what it escapes, too."""
+    assembler = MessageAssembler(NAMES)
+    first = assembler.feed(chunk(piece(0, "c2", "bash", B.arguments[:cut_at])))
+    second = assembler.feed(chunk(piece(0, args=B.arguments[cut_at:])))
+    assert [type(each) for each in (*first, *second)] == [ArgumentsPiece, ArgumentsPiece, CompleteCall]
 
 
 def test_late_pieces_are_counted() -> None:

@@ -117,4 +117,3 @@ def status(name: str) -> Callable[[Message], bool]:
 def types(found: Iterable[Message]) -> list[str]:
     """The names of events, without pieces."""
     return [each.event for each in found if not each.data.get("piece") and each.event != "tool_arguments"]
-

@@ -98,7 +98,10 @@ async def test_lifecycles_are_told_as_data_as_mermaid_and_as_svg(monkeypatch: py
         assert [each["name"] for each in invocation["states"]] == [each.name for each in INVOCATION.states]
         assert {"source": "*", "trigger": "cancel", "dest": "CANCELLED", "guard": None} in invocation["rows"]
         mermaid = await client.get("/lifecycles/invocation.mmd")
-        assert (mermaid.text, mermaid.headers["content-type"]) == (to_mermaid(INVOCATION), "text/vnd.mermaid; charset=utf-8")
+        assert (mermaid.text, mermaid.headers["content-type"]) == (
+            to_mermaid(INVOCATION),
+            "text/vnd.mermaid; charset=utf-8",
+        )
         svg = await client.get("/lifecycles/circuit.svg")
         assert (svg.headers["content-type"], "</svg>" in svg.text) == ("image/svg+xml", True)
         assert (await client.get("/lifecycles/other.svg")).json()["detail"].endswith("there are: invocation, circuit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -16,10 +17,11 @@ from typer.testing import CliRunner
 
 from fsm_engine import ToolEngine
 from fsm_engine.cli.app import app as command
+from fsm_engine.cli_serve import _serve
 from fsm_engine.server import create_app
 from fsm_engine.server.app import STATIC
 
-from .support import client_of, read_all, says
+from .support import USER, client_of, read_all, says
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -119,7 +121,31 @@ def test_command_serves_the_page_until_it_is_interrupted(
         with httpx.Client(base_url=url, trust_env=False) as client:
             assert intro in client.get("page.json").text
             assert name in client.get("tools").text
+            # Somebody who reads does not keep it from ending.
+            with client.stream("POST", "chat/stream", json={"messages": USER}) as response:
+                next(response.iter_lines())
+                process.send_signal(signal.SIGINT)
+                process.wait(20)
     finally:
-        process.send_signal(signal.SIGINT)
+        process.kill()
         assert process.wait(20) in {0, 130, -signal.SIGINT}
         process.stdout.close()
+
+
+async def test_command_says_where_it_serves_as_soon_as_it_takes_connections(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    serving = asyncio.create_task(_serve(["fsm_engine.demo:calculator"], "scripted", "127.0.0.1", 0))
+    said = ""
+    async with asyncio.timeout(20):
+        while "Live page" not in said:
+            assert not serving.done(), serving.exception()
+            await asyncio.sleep(0)
+            said += capsys.readouterr().out
+    [url] = re.findall(r"http://\S+/", said)
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        assert (await client.get("tools")).status_code == 200
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving

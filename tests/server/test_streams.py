@@ -103,7 +103,12 @@ async def test_nothing_that_anybody_says_can_end_a_field_and_begin_another(text:
 
 @pytest.mark.parametrize(
     ("headers", "address"),
-    [({"Last-Event-ID": "3"}, ""), ({}, "?after=3"), ({"Last-Event-ID": "3"}, "?after=1"), ({"Last-Event-ID": ""}, "?after=3")],
+    [
+        ({"Last-Event-ID": "3"}, ""),
+        ({}, "?after=3"),
+        ({"Last-Event-ID": "3"}, "?after=1"),
+        ({"Last-Event-ID": ""}, "?after=3"),
+    ],
     ids=["header", "address", "the header is newer", "an empty header says nothing"],
 )
 async def test_reader_that_comes_back_gets_what_it_has_missed(headers: dict[str, str], address: str) -> None:
