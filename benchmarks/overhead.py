@@ -93,7 +93,7 @@ async def measure_batch() -> dict[str, Any]:
         return str([invocation.response.for_model() for invocation in run.invocations if invocation.response])
 
     figure = await measure(Variant(f"each of {BATCH} calls in one stream, a task each, events read", batch))
-    return figure | {key: figure[key] / BATCH for key in ("ratio", "microseconds")}  # type: ignore[operator]  # numbers
+    return figure | {key: figure[key] / BATCH for key in ("ratio", "microseconds")}  # type: ignore[operator]  # both are numbers
 
 
 def transition_seconds(fire: Callable[[Any, str], object], model: Any) -> float:

@@ -53,9 +53,9 @@ from .rate import RateLimit
 from .registry import ToolRegistry
 from .response import ErrorInfo, Issue, ToolResponse, ToolStatus
 from .run import Run
-from .runtime import ThreadUse
 from .run_log import ReaderDroppedError, RunLog
 from .run_store import RunStore, StoredRun, TooManyRunsError
+from .runtime import ThreadUse
 from .spec import ToolSpec, tool
 from .stages import Parsed, Stages
 from .states.circuit import CIRCUIT, CircuitState
@@ -116,8 +116,8 @@ __all__ = [
     "State",
     "StoredRun",
     "SystemClock",
-    "ThreadUse",
     "ThinkingEvent",
+    "ThreadUse",
     "TooManyRunsError",
     "ToolArgumentsEvent",
     "ToolCall",

@@ -276,7 +276,8 @@ class Activities:
         spec, runtime = _spec_of(invocation), _runtime_of(invocation)
         policy, first = spec.fallback_policy, invocation.response
         assert policy is not None, "the guards have seen that there is one"
-        assert first is not None and first.error_info is not None, "an error leads here"
+        assert first is not None, "an error leads here"
+        assert first.error_info is not None, "an error leads here"
         age: float | None = None
         found: ToolResponse | None
         if policy.kind == "value":
@@ -306,7 +307,7 @@ class Activities:
             until = min(until, invocation.deadline)
         try:
             bound = self._stages.bind(spec, invocation.arguments or {})
-        except Exception as raised:
+        except Exception as raised:  # noqa: BLE001 # a stage may raise anything; the first error stands
             return error_response(raised)
         coroutine = run_function(policy.function, bound, runtime.fallback_slots)
         run, result, error = self._shop.spawner.start(coroutine, copy_context(), invocation.wake)

@@ -23,7 +23,7 @@ from typing import Self
 
 from .errors import ConfigurationError, FsmEngineError
 from .events import Event, GapEvent
-from .jsonable import json_text, to_jsonable
+from .jsonable import JsonValue, json_text, to_jsonable
 from .run import gap_before, thin_out
 
 MAX_EVENTS = 10_000
@@ -289,7 +289,7 @@ class Reader:
 
 
 def _text_of(event: Event) -> str:
-    wire = event.to_dict()
+    wire: JsonValue = event.to_dict()
     try:
         text = json_text(wire)
     except ValueError:  # arguments that a caller gave as Python values, or half a character

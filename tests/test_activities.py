@@ -470,7 +470,7 @@ async def test_the_last_good_result_stands_in_with_its_age() -> None:
     assert (response.status, response.data) == (ToolStatus.PARTIAL, {"n": 1})
     about: Any = response.context["fallback"]
     assert about["age_s"] == 30.0
-    engine.clock.advance(3_600.0)  # type: ignore[attr-defined]  # likewise
+    engine.clock.advance(3_600.0)  # type: ignore[attr-defined]  # likewise, see above
     response = await engine.invoke("t")
     assert response.error_info is not None
     assert response.error_info.code == "NETWORK_ERROR"

@@ -245,7 +245,7 @@ async def test_bad_arguments_are_answered_with_a_clear_error_and_never_reach_the
         ({"function": {}}, "INVALID_PARAM"),
         ({"function": "add"}, "INVALID_PARAM"),
         (ToolCall(None), "INVALID_PARAM"),  # type: ignore[arg-type]  # what a careless caller does
-        (ToolCall(["add"]), "INVALID_PARAM"),  # type: ignore[arg-type]  # likewise
+        (ToolCall(["add"]), "INVALID_PARAM"),  # type: ignore[arg-type]  # likewise, see above
     ],
     ids=repr,
 )

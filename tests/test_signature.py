@@ -28,7 +28,7 @@ from fsm_engine.schema import CompiledSchema
 from fsm_engine.signature import BindError, FunctionSignature, inspect_function
 
 OLD_OPTIONAL = Optional[int]  # noqa: UP045 - the old forms are to be read, too
-OLD_UNION = Union[int, str]  # noqa: UP007 - likewise
+OLD_UNION = Union[int, str]  # noqa: UP007 - likewise, read at run time
 OLD_CONTEXT = Optional["Context"]
 
 

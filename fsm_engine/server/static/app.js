@@ -40,7 +40,7 @@ class Page {
   timeline = new Timeline((call) => this.select(call));
   scroll = new Scroll(byId("entries"));
   /** @type {FrameQueue<CallState | null>} */
-  queue = new FrameQueue((call) => this.draw(call), () => this.scroll.follow());
+  queue = new FrameQueue((call) => this.draw(call), () => this.settle());
 
   async open() {
     setUpTheme();
@@ -137,6 +137,12 @@ class Page {
     this.timeline.show(call);
     if (this.follows) this.follow(call);
     if (call === this.selected) this.diagram?.show(call);
+  }
+
+  /** At the end of a frame in which something was drawn. */
+  settle() {
+    this.timeline.settle();
+    this.scroll.follow();
     this.showWaiting();
   }
 

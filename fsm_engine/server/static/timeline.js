@@ -14,6 +14,7 @@ export class Timeline {
   #rows = new Map();
   #began = Infinity;
   #end = 0;
+  #hasGrown = false;
 
   /** @param {(call: CallState) => void} select */
   constructor(select) {
@@ -46,8 +47,7 @@ export class Timeline {
       this.#rows.set(call, row);
       this.labels.append(label);
       this.bars.append(row.bar);
-      this.#fit();
-      byId("timeline").scrollTop = byId("timeline").scrollHeight;
+      this.#hasGrown = true;
     }
     for (; row.drawn < call.path.length; row.drawn += 1) {
       const step = /** @type {import("./run-state.js").Step} */ (call.path[row.drawn]);
@@ -59,6 +59,15 @@ export class Timeline {
       this.#end = Math.max(this.#end, call.endedAt);
     }
     setAttribute(row.label, "aria-label", `${call.name}, ${stateWords(call.state)}`);
+  }
+
+  /** Make room for new rows, once for all that a frame has brought: each time costs a layout of the page. */
+  settle() {
+    if (!this.#hasGrown) return;
+    this.#hasGrown = false;
+    this.#fit();
+    const timeline = byId("timeline");
+    timeline.scrollTop = timeline.scrollHeight;
   }
 
   /** @param {number} now  seconds since the epoch, by the server's clock @param {boolean} isRunning */
