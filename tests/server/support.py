@@ -97,7 +97,7 @@ async def messages(response: httpx.Response) -> AsyncIterator[Message]:
 
 async def read_all(client: httpx.AsyncClient, **body: Any) -> tuple[str, list[Message]]:
     """Start a run and read it to its end: its id and what was said."""
-    async with client.stream("POST", "/chat/stream", json={"messages": USER, **body}) as response:
+    async with client.stream("POST", "/chat/stream", json={"messages": USER} | body) as response:
         assert response.status_code == 200, await response.aread()
         return response.headers["x-run-id"], [message async for message in messages(response)]
 
