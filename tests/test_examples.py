@@ -12,8 +12,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 SHOWN = {
-    "compensating.py": ["EXECUTING > COMPENSATING > FAILED", "undoing book_room", "effect: none", "booked: ['Astoria']"],
-    "document_lifecycle.py": ["published: How to boil", "'submit' is not allowed", "document: sound", "stateDiagram-v2"],
+    "compensating.py": [
+        "EXECUTING > COMPENSATING > FAILED",
+        "undoing book_room",
+        "effect: none",
+        "booked: ['Astoria']",
+    ],
+    "document_lifecycle.py": [
+        "published: How to boil",
+        "'submit' is not allowed",
+        "document: sound",
+        "stateDiagram-v2",
+    ],
     "quickstart.py": ["EXECUTING > COMPLETED", "{'city': 'Oslo', 'days': 2, 'sky': 'clear'}", "VALIDATING > FAILED"],
     "own_hooks.py": ["about to run delete_file", "JOURNALLING > ADMITTING", "tmp/a.txt is gone", "PERMISSION_DENIED"],
     "approval.py": ["small: 5 sent to Ada", "fine: 200 sent", "too_much: 500 sent to Cy", "APPROVAL_DENIED"],

@@ -59,7 +59,20 @@ ROOMS = (
     ("engine",),
     ("live_run", "providers"),
     ("agent", "run_store"),
-    ("cli", "cli_diagrams", "cli_health", "cli_serve", "demo", "server", "testing", "encoders", "integrations", "report", "durable", "__main__"),
+    (
+        "cli",
+        "cli_diagrams",
+        "cli_health",
+        "cli_serve",
+        "demo",
+        "server",
+        "testing",
+        "encoders",
+        "integrations",
+        "report",
+        "durable",
+        "__main__",
+    ),
 )
 RIM = frozenset(ROOMS[-1])
 TRANSITIONS_IMPORTERS = frozenset({"machine"})

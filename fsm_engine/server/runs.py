@@ -16,7 +16,7 @@ from ..errors import EngineClosedError, ToolError
 from ..invocation import ToolInvocation
 from ..live_run import LiveRun
 from ..policies import check_count, check_seconds
-from ..run_log import ReaderDroppedError, RunLog
+from ..run_log import RunLog
 from ..run_store import KEEP_SECONDS, MAX_RUNS, RunStore, StoredRun, TooManyRunsError
 
 Authorize = Callable[[HTTPConnection], Awaitable[str | None] | str | None]
@@ -167,14 +167,14 @@ async def batches(log: RunLog, after: int) -> AsyncIterator[list[tuple[str, int 
     """What a reader is sent: name, id and JSON text of each event, a few dozen at a time. Ends with `run_ended`.
 
     Only what lasts has an id: a reader that comes back after a piece of progress is to be told the state before it.
-    It also ends when the reader has been so slow that the log has dropped it; it may come back.
+
+    Raises:
+        ReaderDroppedError: the reader was so slow that the log has dropped it; it may come back.
     """
     reader = log.reader(after)
     try:
         while events := await reader.take():
             yield [(event.type, event.seq if event.is_lasting else None, log.text(event)) for event in events]
-    except ReaderDroppedError:
-        return
     finally:
         reader.close()
 

@@ -8,11 +8,13 @@ a field and begin another.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 from fastapi import HTTPException, status
 from sse_starlette import EventSourceResponse
 
+from ..run_log import ReaderDroppedError
 from ..run_store import StoredRun
 from .runs import Runs, batches
 
@@ -56,7 +58,7 @@ def stream(
     async def messages() -> AsyncIterator[bytes]:
         is_told = False
         try:
-            with runs.counted():
+            with runs.counted(), suppress(ReaderDroppedError):  # it comes back with its last number
                 async for batch in batches(stored.log, after):
                     yield "".join(encode(*each) for each in batch).encode("ascii")
             is_told = stored.is_over

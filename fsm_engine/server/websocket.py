@@ -25,6 +25,7 @@ from fastapi import HTTPException, WebSocket, WebSocketDisconnect, status
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import WebSocketException
 
+from ..run_log import ReaderDroppedError
 from ..run_store import StoredRun
 from .bodies import Approval, ChatRequest, Reason
 from .runs import Runs, batches, decide
@@ -136,15 +137,15 @@ class _Conversation:
             raise HTTPException(409, "this socket reads a run; open another one, or wait for its end")
 
     async def _send_events(self, stored: StoredRun, after: int) -> None:
+        # A connection that accepts nothing for so long is left to the server's own pings, which find out if it is dead.
         with self._runs.counted(), suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
-            # What is left of a connection that accepts nothing for so long may come back and resume.
-            async for batch in batches(stored.log, after):
-                for _, _, text in batch:
-                    async with asyncio.timeout(self._runs.limits.send_seconds):
-                        await self._socket.send_text(text)
-            if stored.log.is_closed:
-                return
-        await self._socket.close(status.WS_1013_TRY_AGAIN_LATER, "too slow; resume after the last event")
+            try:
+                async for batch in batches(stored.log, after):
+                    for _, _, text in batch:
+                        async with asyncio.timeout(self._runs.limits.send_seconds):
+                            await self._socket.send_text(text)
+            except ReaderDroppedError:
+                await self._socket.close(status.WS_1013_TRY_AGAIN_LATER, "too slow; resume after the last event")
 
     def _decide(self, kind: str, uid: object, asked: dict[str, Any]) -> None:
         wanted = _DECISIONS[kind].model_validate(asked)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fastapi import HTTPException
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from fsm_engine import ToolEngine
@@ -18,7 +18,8 @@ from fsm_engine.live_run import LiveRun
 from fsm_engine.run_log import RunLog
 from fsm_engine.server import ServerLimits, create_app
 from fsm_engine.server.demo import SQUARES, demo_app
-from fsm_engine.server.runs import Runs, batches
+from fsm_engine.server.runs import Runs
+from fsm_engine.server.sse import stream
 
 from .support import USER, client_of, messages, read_all, served
 
@@ -40,28 +41,32 @@ class Torrent:
         return LiveRun(self.engine, work, log=RunLog(max_events=8))
 
 
-async def test_log_that_gave_events_up_ends_the_stream_of_a_reader_who_had_not_read_them() -> None:
-    log = RunLog(max_events=8)
-    found = batches(log, 0)
-    log.append(FinalAnswerEvent(0, 0.0, "first"))
-    assert [number for _, number, _ in await anext(found)] == [1]
-    for _ in range(40):
-        log.append(FinalAnswerEvent(0, 0.0, "more"))
-    assert [each async for each in found] == []
-    assert log.reader_count == 0
+async def read_for_ever(socket: ClientConnection) -> None:
+    while True:
+        await socket.recv()
+
+
+async def test_stream_ends_early_for_a_reader_who_had_not_read_what_the_log_gave_up() -> None:
+    torrent = Torrent()
+    runs = Runs(torrent.engine, torrent, None, ServerLimits())
+    stored = runs.start(USER, None)
+    body = stream(runs, stored, 0).body_iterator
+    assert b"id: 1\n" in await anext(body)
+    await stored.run.wait()
+    assert [each async for each in body] == []
+    assert (stored.log.reader_count, runs.reader_count) == (0, 0)
 
 
 async def test_socket_that_is_not_read_is_closed_with_the_advice_to_come_back_and_loses_are_told() -> None:
     torrent = Torrent()
     async with served(create_app(torrent.engine, torrent)) as url, asyncio.timeout(20):
         address = url.replace("http", "ws") + "/ws"
-        async with connect(address, proxy=None, max_size=None, max_queue=1) as socket:
+        async with connect(address, proxy=None, max_size=None, max_queue=1, compression=None) as socket:
             await socket.send(json.dumps({"type": "start", "messages": USER}))
             run_id = json.loads(await socket.recv())["run_id"]
             await torrent.ended.wait()
             with pytest.raises(ConnectionClosed) as closed:
-                while True:
-                    await socket.recv()
+                await read_for_ever(socket)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1013
         async with connect(address, proxy=None, max_size=None) as socket:

@@ -30,6 +30,8 @@ export class CallCard {
     this.element = h("article", { class: "card", "aria-label": "Tool call" }, head, this.body);
     /** @type {Map<string, HTMLElement>} */
     this.parts = new Map();
+    /** @type {string | null} */
+    this.shownArguments = null;
     this.update();
   }
 

@@ -178,7 +178,8 @@ function crossings(/** @type {Item[][]} */ rows) {
   let count = 0;
   for (const row of rows) {
     const next = new Map((rows[(row[0]?.layer ?? 0) + 1] ?? []).map((item, place) => [item, place]));
-    const ends = row.flatMap((item, place) => item.down.map((below) => [place, next.get(below) ?? 0]));
+    /** @type {[number, number][]} */
+    const ends = row.flatMap((item, place) => item.down.map((below) => /** @type {[number, number]} */ ([place, next.get(below) ?? 0])));
     for (const [a, b] of ends) for (const [c, d] of ends) if (a < c && b > d) count += 1;
   }
   return count;
