@@ -12,8 +12,7 @@ from pydantic_core.core_schema import ErrorType
 
 from .errors import FsmEngineError
 from .response import Issue
-from .schema_issues import offset_issue
-from .schema_words import readable
+from .schema_words import offset_issue, readable
 
 __all__ = ["NO_EXTRA", "BindError", "Parameters", "binding_issues", "is_plain_call", "make_binder"]
 

@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from typing import Any, Final, ParamSpec, TypeVar, cast, overload
 
 import pybreaker
-import structlog
 
 from .breaker_circuit import Circuit
 from .breaker_events import BreakerEvent, BreakerEventKind, ChangeReason, isolated
@@ -30,6 +29,7 @@ from .breaker_permits import Permit, Settlement
 from .breaker_policy import BreakerPolicy
 from .breaker_states import BreakerMetrics, BreakerState
 from .errors import ConfigurationError, ToolError, ToolErrorCode, classify
+from .log_lines import log_fault
 from .states.circuit import CircuitState
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_log = structlog.get_logger(__name__)
 
 _UNFINISHED: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 """Results of a call whose outcome is not known yet."""
@@ -205,8 +204,8 @@ class CircuitBreaker(Circuit):
                 try:
                     if exclusion(exception):
                         return False
-                except Exception:  # noqa: BLE001 - a predicate may raise anything, and must not decide by it
-                    _log.exception("circuit breaker predicate failed", breaker=self.name)
+                except Exception as raised:  # noqa: BLE001 - a predicate may raise anything, and must not decide by it
+                    log_fault("circuit breaker predicate failed", raised, breaker=self.name)
         return True
 
     def call(self, func: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:

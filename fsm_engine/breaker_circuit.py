@@ -15,17 +15,16 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import pybreaker
-import structlog
 
 from .breaker_events import BreakerEvent, BreakerEventKind, ChangeReason, isolated
 from .breaker_policy import BreakerPolicy
 from .breaker_states import NAMES, STATES, BreakerState
 from .clock import Clock, SystemClock, TimerHandle
 from .errors import ConfigurationError
+from .log_lines import log_warning
 from .machine import LifecycleMachine
 from .states.circuit import CIRCUIT, CircuitState
 
-_log = structlog.get_logger(__name__)
 _MACHINE: Final = LifecycleMachine(CIRCUIT)
 
 _MANUAL: Final[Mapping[CircuitState, str]] = MappingProxyType(
@@ -226,7 +225,7 @@ class Circuit(pybreaker.CircuitBreaker):
             if state is not None and state is not self._stay.circuit:
                 self._move(_MANUAL[state], ChangeReason.SHARED, since=since)
         if state is None:
-            _log.warning("circuit breaker storage holds no known state", breaker=self.name, allowed=list(_BY_NAME))
+            log_warning("circuit breaker storage holds no known state", breaker=self.name, allowed=list(_BY_NAME))
         self._deliver()
 
     def _lapse(self) -> None:

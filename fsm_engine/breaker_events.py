@@ -6,11 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-import structlog
-
+from .log_lines import log_fault
 from .states.circuit import CircuitState
-
-_log = structlog.get_logger(__name__)
 
 
 class BreakerEventKind(StrEnum):
@@ -67,5 +64,5 @@ def isolated(what: str, breaker: str | None, callback: Callable[..., object], *a
     """Run what somebody else wrote: an exception of theirs is logged, and nobody else sees it."""
     try:
         callback(*args, **kwargs)
-    except Exception:  # noqa: BLE001 - a listener may raise anything, and must not decide about a call
-        _log.exception("circuit breaker callback failed", breaker=breaker, callback=what)
+    except Exception as raised:  # noqa: BLE001 - a listener may raise anything, and must not decide about a call
+        log_fault("circuit breaker callback failed", raised, breaker=breaker, callback=what)

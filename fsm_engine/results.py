@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import ToolErrorCode
 from .jsonable import json_text
 from .response import Issue, ToolResponse
-from .schema import CompiledSchema
 from .schema_shape import Path
 from .schema_words import readable
 from .text import shorten, shorten_json
+
+if TYPE_CHECKING:
+    from .schema import CompiledSchema
 
 __all__ = ["shortened", "unfit_result"]
 

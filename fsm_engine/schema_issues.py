@@ -14,7 +14,7 @@ import jsonschema_rs
 from .response import Issue
 from .schema_reader import SchemaFacts
 from .schema_shape import Path, always_applied, json_type
-from .schema_words import FORMAT_EXAMPLES, RULES, describe, in_words, lacks_offset, readable, shown_name
+from .schema_words import RULES, describe, in_words, lacks_offset, offset_issue, readable, shown_name
 
 __all__ = ["Explainer", "Failure", "from_python", "from_rust", "offset_issue", "unvalidatable"]
 
@@ -117,18 +117,6 @@ def unvalidatable(why: str = "") -> Issue:
         rule=None,
         message=f"cannot be checked{why}; send plain JSON that is smaller, less deeply nested and valid Unicode",
         allowed=None,
-    )
-
-
-def offset_issue(path: str, name: str = "date-time") -> Issue:
-    """The issue of a date and time, or a time, that does not say how far its clock is from UTC."""
-    example = FORMAT_EXAMPLES[name]
-    return Issue(
-        reason="missing_offset",
-        path=path,
-        rule="format",
-        message=f"{path or 'top level'}: the offset from UTC is missing; must be {name} with an offset, such as {example}",
-        allowed=name,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ._issue import Issue
 from .schema_shape import Targets
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "in_words",
     "lacks_offset",
     "listed",
+    "offset_issue",
     "readable",
     "shown_name",
 ]
@@ -178,3 +180,15 @@ RULES: Final[Mapping[str, Rule]] = {
     "additionalItems": Rule("too_many_items", lambda _: "has more items than are allowed"),
     "unevaluatedItems": Rule("too_many_items", lambda _: "has items that are not allowed"),
 }
+
+
+def offset_issue(path: str, name: str = "date-time") -> Issue:
+    """The issue of a date and time, or a time, that does not say how far its clock is from UTC."""
+    example = FORMAT_EXAMPLES[name]
+    return Issue(
+        reason="missing_offset",
+        path=path,
+        rule="format",
+        message=f"{path or 'top level'}: the offset from UTC is missing; must be {name} with an offset, such as {example}",
+        allowed=name,
+    )

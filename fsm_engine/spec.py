@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from .breaker_policy import BreakerPolicy
 from .context import ToolContext
@@ -15,10 +15,12 @@ from .fallback import FallbackPolicy, as_fallback
 from .policies import RetryPolicy, check_count, check_seconds
 from .rate import RateLimit
 from .redaction import is_secret_key, redact_mapping
-from .schema import CompiledSchema
 from .signature import FunctionSignature, inspect_function
 from .text import MIN_LIMIT
 from .validators import Validator, as_validators
+
+if TYPE_CHECKING:
+    from .schema import CompiledSchema
 
 DEFAULT_TIMEOUT = 60.0
 SYNC_CONCURRENCY = 8
@@ -130,6 +132,9 @@ class ToolSpec:
     is_plain_coroutine: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        # Not at the top: the validators take a third of the time that the package takes to import.
+        from .schema import CompiledSchema
+
         _check_name(self.name)
         for setting in ("timeout", "idle_timeout", "deadline", "approval_timeout"):
             check_seconds(f"tool {self.name!r}: {setting}", getattr(self, setting))

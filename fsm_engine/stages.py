@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -27,10 +27,12 @@ from .execution import call_function
 from .registry import ToolRegistry
 from .response import Issue, ToolResponse, standardise
 from .results import shortened, unfit_result
-from .schema import CompiledSchema
 from .signature import BindError
 from .spec import ToolSpec
 from .validators import run_validators
+
+if TYPE_CHECKING:
+    from .schema import CompiledSchema
 
 MAX_ARGUMENT_CHARS = 1_000_000
 MAX_ARGUMENT_DEPTH = 64

@@ -30,8 +30,7 @@ from ._validator_answers import (
     run_validators,
 )
 from .errors import ConfigurationError
-from .schema_issues import offset_issue
-from .schema_words import FORMAT_EXAMPLES, in_words
+from .schema_words import FORMAT_EXAMPLES, in_words, offset_issue
 
 __all__ = [
     "Invalid",

@@ -11,8 +11,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import structlog
-
 from ..attempt import Attempt
 from ..invocation import ToolInvocation
 from ..lifecycle import Row
@@ -24,6 +22,8 @@ def engine_logger() -> Any:
     Where structlog has not been configured, lines go to the standard library's logger `fsm_engine`, as those of a
     library should: warnings are seen, the rest only by who asks for it.
     """
+    import structlog  # not before an engine is made: see log_lines
+
     if structlog.is_configured():
         return EngineLogger(structlog.get_logger("fsm_engine").bind())
     plain = logging.getLogger("fsm_engine")

@@ -791,6 +791,26 @@ async def test_when_cancel_says_that_the_result_is_in_no_other_attempt_follows()
     assert invocation.error.code == "NETWORK_ERROR"
 
 
+async def test_cancel_comes_too_late_when_the_time_is_up_and_the_tool_is_cleaning_up() -> None:
+    @tool(timeout=1.0)
+    async def cleans_up() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await engine.clock.sleep(0.5)
+
+    engine = virtual(cleans_up)
+    invocation = engine.start(ToolCall("cleans_up"))
+    await idle()
+    engine.clock.advance(1.0)  # type: ignore[attr-defined]  # it is a VirtualClock
+    await idle()
+    assert not invocation.cancel()
+    await play(engine, _await(invocation))
+    assert invocation.error is not None
+    assert invocation.error.code == "TIMEOUT"
+    assert now(engine) == 1.5
+
+
 async def test_a_coroutine_that_ignores_its_cancellation_is_abandoned_and_reported() -> None:
     release = asyncio.Event()
 

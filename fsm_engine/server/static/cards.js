@@ -121,7 +121,7 @@ export class CallCard {
     const decide = (/** @type {() => Promise<unknown>} */ act) => this.#act(act, failure);
     return h(
       "div", { class: "question", role: "group", "aria-label": `Approval of ${this.call.name}` },
-      h("p", { class: "question-text" }, "This call changes something. Shall it run?"),
+      h("p", { class: "question-text" }, "This call waits for your approval."),
       h("div", { class: "question-row" },
         h("button", { type: "button", class: "button is-yes", onclick: () => decide(() => this.acts.approve(this.call)) }, "Approve"),
         h("button", { type: "button", class: "button is-no", onclick: () => decide(() => this.acts.deny(this.call, reason.value)) }, "Deny"),
@@ -180,9 +180,11 @@ function showChunks(part, call) {
 
 /** @param {HTMLElement} part @param {CallState} call */
 function showFallback(part, call) {
+  const why = words(call.fallback ?? "");
   const age = call.result?.context?.fallback?.age_s;
   const old = typeof age === "number" ? `, ${seconds(age)} old` : "";
-  setText(part, `Answered by the fallback${old}: ${words(call.fallback ?? "")}`);
+  if (call.result !== null) setText(part, `Answered by the fallback${old}: ${why}`);
+  else setText(part, call.error === null ? `Asks the fallback: ${why}` : `The fallback had no answer either: ${why}`);
 }
 
 /** @param {HTMLElement} part @param {CallState} call */
