@@ -145,12 +145,16 @@ async def measure_ours() -> list[_peers.PeerFigure]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", action="store_true", help="measure other libraries too (large downloads into .bench)")
+    parser.add_argument(
+        "--peers", action="store_true", help="measure other libraries too (large downloads into .bench)"
+    )
     wanted = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     pairs = [transitions() for _ in range(3)]
     ours, stock = (statistics.median(each) for each in zip(*pairs, strict=True))
-    print(f"a transition: {ours * 1e6:.2f} µs, {stock / ours:.1f} times cheaper than the stock event ({stock * 1e6:.2f} µs)\n")
+    print(
+        f"a transition: {ours * 1e6:.2f} µs, {stock / ours:.1f} times cheaper than the stock event ({stock * 1e6:.2f} µs)\n"
+    )
     figures = asyncio.run(measure_ours())
     if wanted.peers:
         figures += _peers.measure()

@@ -266,7 +266,9 @@ def completed(response: ToolResponse, stats: dict[str, JsonValue], context: dict
 
 
 def complete_later(
-    response: ToolResponse, facts: Callable[..., tuple[dict[str, JsonValue], dict[str, JsonValue]]], about: tuple[Any, ...]
+    response: ToolResponse,
+    facts: Callable[..., tuple[dict[str, JsonValue], dict[str, JsonValue]]],
+    about: tuple[Any, ...],
 ) -> ToolResponse:
     """What :func:`completed` does, put off until somebody reads `stats` or `context`; the engine's own response is used up.
 

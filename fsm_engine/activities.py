@@ -294,7 +294,12 @@ class Activities:
             return "succeed"
         invocation.response = without_substitute(first, invocation.fallback_reason, info)
         self._shop.logger.warning(
-            "fallback failed", tool=spec.name, uid=invocation.uid, code=info.code, reason=info.reason, detail=info.detail
+            "fallback failed",
+            tool=spec.name,
+            uid=invocation.uid,
+            code=info.code,
+            reason=info.reason,
+            detail=info.detail,
         )
         return "fail"
 
@@ -377,7 +382,9 @@ def _limit(spec: ToolSpec, attempt: Attempt, invocation: ToolInvocation) -> tupl
 def _timed_out(spec: ToolSpec, attempt: Attempt, reason: str) -> ToolResponse:
     effect = Effect.NONE if spec.read_only else Effect.UNKNOWN
     took = {
-        "timeout": f"did not answer within {spec.timeout:g} s" if spec.timeout is not None else "did not answer in time",
+        "timeout": f"did not answer within {spec.timeout:g} s"
+        if spec.timeout is not None
+        else "did not answer in time",
         "idle": f"gave no sign of life for {spec.idle_timeout:g} s" if spec.idle_timeout is not None else "was silent",
         "deadline": "did not answer before the call's deadline",
     }[reason]

@@ -72,7 +72,9 @@ def read_hooks(hooks: Iterable[Any]) -> list[HookSpec]:
     for hook in hooks:
         if isinstance(hook, HookSpec):
             found.append(hook)
-        elif methods := [name for name in ("on_enter", "on_exit", "on_transition") if callable(getattr(hook, name, None))]:
+        elif methods := [
+            name for name in ("on_enter", "on_exit", "on_transition") if callable(getattr(hook, name, None))
+        ]:
             found.extend(HookSpec(name, getattr(hook, name)) for name in methods)  # type: ignore[arg-type]  # three Places
         elif callable(hook):
             found.append(HookSpec("on_transition", hook))

@@ -322,7 +322,16 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         if self.sink is not None and not self.is_final:
             self.sink(
                 ToolExecutionEvent(
-                    0, self.clock.wall(), self.id, self.uid, self.state, len(self.attempts), progress, message, None, chunk
+                    0,
+                    self.clock.wall(),
+                    self.id,
+                    self.uid,
+                    self.state,
+                    len(self.attempts),
+                    progress,
+                    message,
+                    None,
+                    chunk,
                 )
             )
 

@@ -42,7 +42,9 @@ def timeout_response(tool: str, message: str, *, reason: str, effect: Effect) ->
 def cancelled_response(tool: str, why: str, *, effect: Effect) -> ToolResponse:
     """Somebody no longer wants the result."""
     because = f": {why}" if why else ""
-    return ToolResponse.error(ToolErrorCode.CANCELLED, f"{tool} was cancelled{because}.", reason="cancelled", effect=effect)
+    return ToolResponse.error(
+        ToolErrorCode.CANCELLED, f"{tool} was cancelled{because}.", reason="cancelled", effect=effect
+    )
 
 
 _OF_ONE_CALL = frozenset({"time_ms", "attempts", "queue_ms", "tool", "arguments", "call_id", "notes"})

@@ -142,7 +142,9 @@ class ToolSpec:
             check_count(f"tool {self.name!r}: {setting}", getattr(self, setting))
         self._check_kinds()
         self._check_combinations()
-        signature = inspect_function(self.func, context_type=ToolContext, schema_given=self.parameters_schema is not None)
+        signature = inspect_function(
+            self.func, context_type=ToolContext, schema_given=self.parameters_schema is not None
+        )
         parameters = signature.parameters_schema if self.parameters_schema is None else self.parameters_schema
         derived = {
             "signature": signature,
