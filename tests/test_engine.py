@@ -606,6 +606,9 @@ def test_a_lifecycle_that_could_leave_an_invocation_without_an_end_is_refused() 
     rows = tuple(row for row in INVOCATION.rows if row.trigger != "abort")
     with pytest.raises(LifecycleError, match="must have one row from PENDING on 'abort'"):
         ToolEngine(lifecycle=replace(INVOCATION, rows=rows))
+    guarded = Row("EXECUTING", "abort", "FAILED", guard="refused")  # what a guard raises would keep it from ending
+    with pytest.raises(LifecycleError, match="must have one row from EXECUTING on 'abort'"):
+        ToolEngine(lifecycle=INVOCATION.extended(rows=[guarded]))
     with pytest.raises(LifecycleError, match="names hooks that were not given: mine"):
         ToolEngine(lifecycle=INVOCATION.extended(on_transition=["mine"]))
 

@@ -76,6 +76,12 @@ def until(page: Page, condition: str) -> None:
     raise AssertionError(condition)
 
 
+def moves(page: Page) -> list[str]:
+    """The moves that the diagram shows as made."""
+    titles = page.locator(".diagram .edge.is-visited title").all_text_contents()
+    return sorted(title.partition(":")[0] for title in titles)
+
+
 def visited(page: Page) -> list[str]:
     """The states that the diagram shows as passed."""
     return page.locator(".diagram .node.is-visited").evaluate_all("nodes => nodes.map(node => node.dataset.state)")
@@ -102,6 +108,14 @@ def test_call_is_approved_from_the_keyboard_and_seen_to_its_result(open_page: Op
         }  # fmt: skip
         expect(page.locator(".node[data-state=VALIDATING] .visits")).to_have_text("\u00d72")
         expect(page.locator(".node.is-current")).to_have_attribute("data-state", "COMPLETED")
+        assert moves(page) == [
+            "ADMITTING \u2192 EXECUTING",
+            "AWAITING_APPROVAL \u2192 VALIDATING",
+            "EXECUTING \u2192 COMPLETED",
+            "PENDING \u2192 VALIDATING",
+            "VALIDATING \u2192 ADMITTING",
+            "VALIDATING \u2192 AWAITING_APPROVAL",
+        ]
 
 
 def test_call_is_denied_with_a_reason_that_the_model_is_told(open_page: Open) -> None:
@@ -126,6 +140,7 @@ def test_running_call_shows_progress_and_can_be_cancelled_and_so_can_the_run(ope
         page.get_by_role("button", name="Cancel wait").click()
         expect(page.locator("article.card").first).to_have_attribute("data-state", "CANCELLED")
         assert visited(page)[-1] == "CANCELLED"
+        expect(page.locator(".edge.is-extra.is-visited")).to_have_attribute("data-state", "CANCELLED")
         expect(bar).to_be_visible()  # of the second call
         page.get_by_role("button", name="Stop").click()
         expect(page.locator(".run-end")).to_have_text("stopped by the person")
@@ -184,6 +199,29 @@ def test_two_hundred_calls_at_once_leave_the_page_alive(open_page: Open) -> None
         expect(page.locator(".card-brief").last).to_have_text("199 → 398")
         longest = page.evaluate("Math.max(0, ...window.longTasks)")
         assert longest <= 100, f"a task took {longest} ms"
+
+
+def test_drawing_gives_way_to_the_next_frame_when_there_is_much_of_it(open_page: Open) -> None:
+    """Ten things that take five milliseconds each; what is added twice before its turn is drawn once."""
+    with serving(app_of(app(model=says("Never asked.")))) as port:
+        page = open_page(f"http://127.0.0.1:{port}/")
+        frames = page.evaluate(
+            """async () => {
+                const { FrameQueue } = await import("/static/dom.js");
+                const frames = [[]];
+                const burn = (item) => {
+                    const until = performance.now() + 5;
+                    while (performance.now() < until);
+                    frames.at(-1).push(item);
+                };
+                const queue = new FrameQueue(burn, () => frames.push([]));
+                for (let item = 0; item < 10; item += 1) { queue.add(item); queue.add(0); }
+                while (frames.flat().length < 10) await new Promise(requestAnimationFrame);
+                return frames.filter((frame) => frame.length > 0);
+            }"""
+        )
+    assert [item for frame in frames for item in frame] == list(range(10))
+    assert max(map(len, frames)) <= 2
 
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>\u202e & "quoted"'

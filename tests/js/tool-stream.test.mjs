@@ -68,6 +68,13 @@ test("an end without run_ended is no end", async (context) => {
   assert.equal(watched.connection, "ended");
 });
 
+test("attempts are counted in a row: one that brings something begins the count anew", async (context) => {
+  const { base, asked } = await serve(context, cut(EVENTS[0]), refuse(500, "x"), cut(EVENTS[1]), refuse(500, "x"), cut(EVENTS[2]), refuse(500, "x"), stream(EVENTS[3]));
+  const watched = new ToolStream({ ...FAST, base });
+  await watched.start({}).finished;
+  assert.deepEqual([watched.connection, asked.length], ["ended", 7]);
+});
+
 test("a connection that goes silent is given up for a new one", async (context) => {
   const { base, asked } = await serve(context, (response) => open(response).write(frame(EVENTS[0])), stream(...EVENTS.slice(1)));
   const watched = new ToolStream({ ...FAST, base, silence: 30 });

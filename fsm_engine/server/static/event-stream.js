@@ -36,7 +36,7 @@ export class EventStreamParser {
     }
     // A carriage return that ended the last piece was a line's end already; its line feed is not another one.
     if (this.#skipsLineFeed && text !== "") {
-      
+      text = text.replace(/^\n/, "");
       this.#skipsLineFeed = false;
     }
     /** @type {Message[]} */
