@@ -66,7 +66,7 @@ async def bytes_in_flight(run: Callable[[int], Awaitable[object]], size: int) ->
     """Memory of each call while all of them wait."""
     gc.collect()
     tracemalloc.start()
-    batch = asyncio.ensure_future(run(size))  # type: ignore[arg-type]  # the functions above are coroutine functions
+    batch = asyncio.ensure_future(run(size))
     # Until every call waits for its 50 ms; the loop turns many times, and none of the calls can have ended before.
     for _ in range(6):
         await asyncio.sleep(0)

@@ -395,7 +395,7 @@ def _late_slot(name: str) -> tuple[property, Any]:
         try:
             return slot.__get__(response)
         except AttributeError:  # `stats` or `context`, which most readers of a response never look at
-            function, about = response._late  # type: ignore[attr-defined]  # a slot of the base class
+            function, about = _LATE.__get__(response)
             for late, facts in zip((_STATS, _CONTEXT), function(*about), strict=True):
                 late.__set__(response, facts)
             return slot.__get__(response)
@@ -403,7 +403,8 @@ def _late_slot(name: str) -> tuple[property, Any]:
     return property(read, slot.__set__), slot
 
 
-_put_late: Final = vars(_Late)["_late"].__set__
+_LATE: Final = vars(_Late)["_late"]
+_put_late: Final = _LATE.__set__
 _stats_property, _STATS = _late_slot("stats")
 _context_property, _CONTEXT = _late_slot("context")
 _drop_stats: Final = _STATS.__delete__

@@ -94,7 +94,7 @@ def parse_arguments(call: ToolCall, spec: ToolSpec) -> Parsed:
                 value = from_json(raw, allow_inf_nan=False, cache_strings="keys")
             except ValueError:
                 value = None
-            if value.__class__ is dict:
+            if isinstance(value, dict):
                 return Parsed(value)
         return _parse_text(raw, spec)
     if raw is None:
@@ -247,12 +247,13 @@ def _own_containers(value: Any) -> Any:
 
 def invalid_arguments(spec: ToolSpec, issues: tuple[Issue, ...]) -> ToolError:
     """The error for arguments that are not valid: all issues, and the first one's reason."""
+    first, *_ = issues
     listing = "; ".join(issue.message for issue in issues[:10])
     more = f" (and {len(issues) - 10} more)" if len(issues) > 10 else ""
     return ToolError(
         ToolErrorCode.INVALID_PARAM,
         f"{spec.name} was not called, as its arguments are not valid: {listing}{more}",
-        reason=issues[0].reason,
+        reason=first.reason,
         issues=issues,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 from .support import FLAGS, find_chromium
 
@@ -36,10 +36,14 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
             if kind == "error" and not (may_lose_connection and "ERR_" in text):
                 complaints.append(text)
 
+        def check_host(request: Request) -> None:
+            if request.url.split("/")[2] != host:
+                complaints.append(request.url)
+
+        host = url.split("/")[2]
         page.on("console", lambda message: hear(message.type, message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        host = url.split("/")[2]
-        page.on("request", lambda request: request.url.split("/")[2] == host or complaints.append(request.url))
+        page.on("request", check_host)
         if script is not None:
             page.add_init_script(script)
         page.goto(url)

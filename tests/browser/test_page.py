@@ -351,7 +351,7 @@ def test_everything_can_be_read_reached_and_named(open_page: Open, scheme: str) 
         )
         assert nameless == []
         for role in ("banner", "main", "complementary"):
-            expect(page.get_by_role(role)).to_have_count(1)  # type: ignore[arg-type]  # three of the literal roles
+            expect(page.get_by_role(role)).to_have_count(1)
         expect(page.get_by_role("heading", level=1)).to_have_count(1)
         page.get_by_role("button", name="Colours: auto").click()
         expect(page.locator("html")).to_have_attribute("data-theme", "dark")

@@ -129,7 +129,8 @@ def test_command_serves_the_page_until_it_is_interrupted(
     finally:
         process.kill()
         assert process.wait(20) in {0, 130, -signal.SIGINT}
-        process.stdout.close()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 async def test_command_says_where_it_serves_as_soon_as_it_takes_connections(

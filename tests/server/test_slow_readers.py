@@ -50,8 +50,10 @@ async def test_stream_ends_early_for_a_reader_who_had_not_read_what_the_log_gave
     torrent = Torrent()
     runs = Runs(torrent.engine, torrent, None, ServerLimits())
     stored = runs.start(USER, None)
-    body = stream(runs, stored, 0).body_iterator
-    assert b"id: 1\n" in await anext(body)
+    body = aiter(stream(runs, stored, 0).body_iterator)
+    first = await anext(body)
+    assert isinstance(first, bytes)
+    assert b"id: 1\n" in first
     await stored.run.wait()
     assert [each async for each in body] == []
     assert (stored.log.reader_count, runs.reader_count) == (0, 0)
