@@ -47,6 +47,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         if script is not None:
             page.add_init_script(script)
         page.goto(url)
+        page.locator("svg.diagram").wait_for(state="attached")  # it has asked for all that it needs to begin
         return page
 
     yield open_
