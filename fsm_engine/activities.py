@@ -27,6 +27,7 @@ from .outcome import (
     shared_response,
     timeout_response,
     unanswered_response,
+    without_hidden,
 )
 from .registry import ToolRegistry
 from .response import ErrorInfo, ToolResponse, ToolStatus
@@ -117,7 +118,7 @@ class Activities:
             if invocation.is_cancel_requested:
                 return self.cancelled(invocation, Effect.NONE)
             if until is not None and now >= until:
-                invocation.is_approved = False
+                invocation.is_approved = invocation.is_asking = False
                 invocation.response = unanswered_response(spec.name, spec.approval_timeout or 0.0)
                 return "decide"
             await invocation.pause(until)
@@ -192,7 +193,10 @@ class Activities:
     def _judge(self, invocation: ToolInvocation, attempt: Attempt, result: Any, error: BaseException | None) -> str:
         spec = invocation.spec
         assert spec is not None, _NO_TOOL
-        return self._judge_response(invocation, attempt, self._response_of(spec, result, error))
+        response = self._response_of(spec, result, error)
+        if spec.hides and response.error_info is not None:
+            response = without_hidden(response, invocation.arguments or {}, spec.hides)
+        return self._judge_response(invocation, attempt, response)
 
     def _response_of(self, spec: ToolSpec, result: Any, error: BaseException | None = None) -> ToolResponse:
         """What a function has come to; a `KeyboardInterrupt` passes."""
@@ -217,6 +221,8 @@ class Activities:
         assert runtime is not None, _NO_TOOL
         if runtime.is_limited:
             runtime.took(now - attempt.started_at)
+        if attempt.deadline is not None and now > attempt.deadline and info is None:
+            self._warn_of_blocking(invocation, now - attempt.started_at)
         if invocation.permit is not None:
             _settle(invocation, info, now - attempt.started_at)
         if info is None:
@@ -233,6 +239,15 @@ class Activities:
         if invocation.has_fallback_for_failure:
             invocation.fallback_reason = info.reason or info.code.lower()
         return "fail"
+
+    def _warn_of_blocking(self, invocation: ToolInvocation, seconds: float) -> None:
+        """A coroutine that works or sleeps without awaiting cannot be stopped, and holds up everybody else."""
+        self._shop.logger.warning(
+            "tool held up the event loop past its time limit; make it a plain function, or let it await",
+            tool=invocation.tool_name,
+            uid=invocation.uid,
+            seconds=round(seconds, 3),
+        )
 
     def _is_retry_allowed(self, invocation: ToolInvocation, attempt: Attempt, now: float) -> bool:
         spec, info = _spec_of(invocation), invocation.error
@@ -310,6 +325,8 @@ class Activities:
         until = self._clock.monotonic() + policy.timeout
         if invocation.deadline is not None:
             until = min(until, invocation.deadline)
+        if self._clock.monotonic() >= until:
+            return unanswered_fallback(spec.name)  # one that cannot answer in time is not begun
         try:
             bound = self._stages.bind(spec, invocation.arguments or {})
         except Exception as raised:  # noqa: BLE001 # a stage may raise anything; the first error stands

@@ -74,7 +74,7 @@ class Admission:
                 if trigger := self._reason_to_leave(invocation, runtime):
                     return trigger
                 await self._pause(invocation, runtime, invocation.deadline)
-            if first.state != ToolState.CANCELLED or first.effect_so_far != Effect.NONE:
+            if first.attempts and (first.state != ToolState.CANCELLED or first.effect_so_far != Effect.NONE):
                 invocation.shared = first
                 return "admit"
             _land(flights, key, first)  # it has done nothing, so one of those that waited for it must

@@ -71,7 +71,8 @@ def serve(
         if error.name not in _NEEDED:
             raise
         typer.echo(
-            "fsm-engine serve needs packages that are not installed: pip install 'fsm-engine[cli,server]'", err=True
+            "fsm-engine serve needs packages that are not installed: install this package with its extra `server`",
+            err=True,
         )
         raise typer.Exit(2) from None
 
@@ -112,7 +113,7 @@ def _load_model(reference: str) -> Any:
         from openai import AsyncOpenAI, OpenAIError
     except ModuleNotFoundError:
         raise typer.BadParameter(
-            "a model's name needs the SDK of OpenAI: pip install 'fsm-engine[openai]'", param_hint="--model"
+            "a model's name needs the SDK of OpenAI: install this package with its extra `openai`", param_hint="--model"
         ) from None
     from .providers.openai_model import OpenAIModel
 

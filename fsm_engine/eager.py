@@ -18,6 +18,7 @@ from asyncio.tasks import (
 )  # the documented extension point; its names are private ones
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from sys import getrefcount
 from types import CodeType, FrameType
 from typing import Any
 
@@ -206,17 +207,21 @@ class Spawner:
         if caller is not None:
             _leave_task(loop, caller)
         _enter_task(loop, task)
+        held = getrefcount(task)
         try:
             run._pending = context.run(coro.send, None)
         except StopIteration as stop:
-            spares.append(run)
-            return None, stop.value, None
+            result, raised = stop.value, None
         except BaseException as error:  # noqa: BLE001 # the tool's outcome, whatever it is: kept for the engine to judge
-            spares.append(run)
-            return None, None, error
+            result, raised = None, error
+        else:
+            run._context, run._coro, run._on_end = context, coro, on_end
+            return run, None, None
         finally:
             _leave_task(loop, task)
             if caller is not None:
                 _enter_task(loop, caller)
-        run._context, run._coro, run._on_end = context, coro, on_end
-        return run, None, None
+        # While it was current, asyncio held it too. One that the coroutine has kept would be a stranger's next time.
+        if getrefcount(task) < held:
+            spares.append(run)
+        return None, result, raised

@@ -127,7 +127,7 @@ class ToolEngine:
         by_state = merge_activities(self.lifecycle, built_in.by_state, activities or {})
         stopped_by_gates = states_stopped_by_gates(self.lifecycle)
         self._driver = Driver(machine, built_in, by_state, stopped_by_gates, self._logger)
-        self._sink = None if self._stages.publish is publish_nothing else self._published()
+        self._sink = None if self._stages.publish is publish_nothing else self._isolated(self._stages.publish)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class ToolEngine:
         Raises:
             RuntimeError: no event loop is running.
         """
-        sink = self._sink if on_event is None else self._sink_after(on_event)
+        sink = self._sink if on_event is None else self._sink_after(self._isolated(on_event))
         invocation = self._make(read_call(call), sink, deadline)
         if refuse is not None:
             invocation.refuse(error_response(refuse))
@@ -347,14 +347,15 @@ class ToolEngine:
             grace: seconds to wait. What has not ended by then is left to itself and reported in the log.
         """
         self._is_closed = True
-        background = self._background
+        loop, background = self._loop, self._background
+        if loop is None or loop is asyncio.get_running_loop() or not loop.is_running():
+            unfinished = await self._cancel_running(grace)
+        else:  # the calls run in another loop, and so must what waits for them
+            there = asyncio.run_coroutine_threadsafe(self._cancel_running(grace), loop)
+            unfinished = await asyncio.wrap_future(there)
         if background is not None and background.loop is not asyncio.get_running_loop():
-            if background.loop.is_closed():
-                return []
-            unfinished = await background.call(self._cancel_running(grace))
             await run_in_thread(background.stop)
-            return unfinished
-        return await self._cancel_running(grace)
+        return unfinished
 
     def close(self, grace: float = 5.0) -> list[ToolInvocation]:
         """`aclose` for code without a running loop.
@@ -365,10 +366,11 @@ class ToolEngine:
         _refuse_in_loop("aclose()")
         with self._background_lock:
             self._is_closed = True
-        if self._background is None or self._background.loop.is_closed():
-            return []
-        unfinished = self._background.run(self._cancel_running(grace))
-        self._background.stop()
+        loop, unfinished = self._loop, list[ToolInvocation]()
+        if loop is not None and loop.is_running():
+            unfinished = asyncio.run_coroutine_threadsafe(self._cancel_running(grace), loop).result()
+        if self._background is not None:
+            self._background.stop()
         return unfinished
 
     @property
@@ -451,9 +453,9 @@ class ToolEngine:
     def _sink_after(self, first: EventSink) -> EventSink:
         return first if self._sink is None else _both(first, self._sink)
 
-    def _published(self) -> EventSink:
-        """The `publish` stage as a sink: what it raises is logged and changes nothing."""
-        publish, logger = self._stages.publish, self._logger
+    def _isolated(self, publish: Callable[[Event], object]) -> EventSink:
+        """Somebody else's function as a sink: what it raises is logged and changes nothing."""
+        logger = self._logger
 
         def sink(event: Event) -> None:
             try:

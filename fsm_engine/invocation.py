@@ -108,6 +108,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     is_cancel_requested: bool = False
     cancel_reason: str = ""
     interruption: asyncio.CancelledError | None = None
+    is_asking: bool = False
     decision: Decision | None = None
     slots: tuple[Slots, ...] = ()
     permit: Permit | None = None
@@ -211,7 +212,10 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     # -- what callers ask ----------------------------------------------------------------------------------------
 
     def cancel(self, reason: str = "") -> bool:
-        """Ask the invocation to end as `CANCELLED`; `False`: it has ended, its result is in, or it was asked before."""
+        """Ask the invocation to end as `CANCELLED`; `False`: it has ended, its result is in, or it was asked before.
+
+        `True` says that it was asked. A result that comes in the very same turn of the event loop still wins.
+        """
         if self.is_final or self.is_cancel_requested:
             return False
         self.is_cancel_requested, self.cancel_reason = True, reason
@@ -256,7 +260,8 @@ class ToolInvocation(Struct, eq=False, weakref=True):
 
     @property
     def _awaits_decision(self) -> bool:
-        return self.state == ToolState.AWAITING_APPROVAL and self.decision is None and not self.is_cancel_requested
+        asks = self.is_asking and self.state == ToolState.AWAITING_APPROVAL
+        return asks and self.decision is None and not self.is_cancel_requested
 
     def _decide(self, decision: Decision) -> bool:
         self.decision = decision
@@ -266,6 +271,8 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     def take_decision(self) -> Decision | None:
         """What a person has said, once; it may have been said from the very hook that asked."""
         decision, self.decision = self.decision, None
+        if decision is not None:
+            self.is_asking = False
         return decision
 
     def approval_key(self) -> str:

@@ -129,8 +129,11 @@ def _compile_rows(machine: Machine, rows: Iterable[Transition]) -> Callable[[Any
     lines = ["def take(event):", *calls(machine.prepare_event, "  ")]
     for row in rows:
         lines += [f"  event.transition = {name(row)}", *calls(row.prepare, "  ")]
-        # Compared, not tested for truth: that is how transitions reads an answer.
-        tests = [f"{name(_resolve(each.func))}(event) == {bool(each.target)}" for each in row.conditions]
+        # transitions compares an answer; a guard of a lifecycle is tested for its truth, as people write them.
+        compared = "" if isinstance(row, RowTransition) else " == {target}"
+        tests = [
+            f"{name(_resolve(each.func))}(event){compared.format(target=bool(each.target))}" for each in row.conditions
+        ]
         lines.append(f"  if {' and '.join(tests) or 'True'}:")
         lines += calls([*machine.before_state_change, *row.before], "    ")
         if row.dest:

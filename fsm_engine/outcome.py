@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import Effect, ToolErrorCode
-from .redaction import exception_text
+from .redaction import MASK, exception_text
 from .response import ToolResponse
 
 if TYPE_CHECKING:
     from .invocation import ToolInvocation
+
+_SHORTEST_HIDDEN: Final = 4
+"""Characters; a shorter value is found everywhere, and masking it would leave nothing to read."""
 
 
 def error_response(error: BaseException, *, wall: float | None = None) -> ToolResponse:
@@ -20,6 +24,33 @@ def error_response(error: BaseException, *, wall: float | None = None) -> ToolRe
         wall: seconds since the epoch, for a Retry-After that is a date.
     """
     return ToolResponse.from_exception(error, now=wall)
+
+
+def without_hidden(response: ToolResponse, arguments: Mapping[str, Any], hides: frozenset[str]) -> ToolResponse:
+    """An error whose texts do not repeat the values of arguments that nobody may see."""
+    info = response.error_info
+    values = sorted(set(_hidden_texts(arguments, hides)), key=len, reverse=True)
+    if info is None or not values:
+        return response
+
+    def masked(text: str) -> str:
+        for value in values:
+            text = text.replace(value, MASK)
+        return text
+
+    info = replace(info, message=masked(info.message), detail=masked(info.detail))
+    return replace(response, text=masked(response.text), error_info=info)
+
+
+def _hidden_texts(value: Any, hides: frozenset[str], is_hidden: bool = False) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _hidden_texts(inner, hides, is_hidden or key in hides)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _hidden_texts(inner, hides, is_hidden)
+    elif is_hidden and len(text := str(value)) >= _SHORTEST_HIDDEN:
+        yield text
 
 
 def broken_tool_response(tool: str, part: str, error: BaseException) -> ToolResponse:

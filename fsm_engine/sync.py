@@ -32,10 +32,6 @@ class LoopThread:
             future.cancel()
             raise
 
-    async def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and await it from another loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
-
     def stop(self) -> None:
         """End the loop and the thread; twice is nothing."""
         if not self.loop.is_closed():

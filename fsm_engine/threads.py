@@ -8,6 +8,7 @@ whoever uses them (the engine's slots), so there is no queue here; a thread that
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -49,6 +50,8 @@ class _Worker(threading.Thread):
 
 
 _idle: deque[_Worker] = deque()
+if hasattr(os, "register_at_fork"):  # a child process has none of its parent's threads
+    os.register_at_fork(after_in_child=_idle.clear)
 
 
 async def run_in_thread(function: Callable[[], T], on_end: Callable[[BaseException | None], object] | None = None) -> T:

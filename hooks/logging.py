@@ -6,7 +6,7 @@ No line carries arguments or results, so none can carry a secret.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -33,12 +33,17 @@ def engine_logger() -> Any:
             wrapper_class=structlog.stdlib.BoundLogger,
             processors=[
                 structlog.stdlib.filter_by_level,
-                structlog.stdlib.add_log_level,
+                _in_brief,
                 structlog.processors.KeyValueRenderer(key_order=["event"]),
             ],
         ).bind(),
         plain.isEnabledFor,
     )
+
+
+def _in_brief(_logger: Any, _method: str, facts: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Without what is empty, and without the frames of a failure: who wants those configures structlog."""
+    return {name: fact for name, fact in facts.items() if fact not in (None, "") and name != "detail"}
 
 
 class EngineLogger:

@@ -30,7 +30,8 @@ def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:
             invocation.bound = bind(spec, checked)
             if spec.needs_approval:
                 wanted = spec.needs_approval if isinstance(spec.needs_approval, bool) else spec.needs_approval(checked)
-                invocation.is_approval_missing = bool(wanted) and not invocation.is_approval_given
+                is_missing = bool(wanted) and not invocation.is_approval_given
+                invocation.is_approval_missing = invocation.is_asking = is_missing
         except ToolError as error:
             invocation.refuse(error_response(error))
         except KeyboardInterrupt:

@@ -611,7 +611,7 @@ def test_without_its_packages_the_command_says_how_to_get_them(
     with pytest.raises(SystemExit) as left:
         main()
     assert left.value.code == 2
-    assert "pip install 'fsm-engine[cli]'" in capsys.readouterr().err
+    assert "with its extra `cli`" in capsys.readouterr().err
 
 
 def test_a_module_of_our_own_that_is_missing_is_no_matter_of_packages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -585,8 +585,27 @@ async def test_nothing_is_left_of_any_run_after_one_more_turn() -> None:
         assert asyncio.all_tasks() == before
 
 
-async def own_task() -> asyncio.Task[Any]:
-    return this_task()
+async def own_task() -> str:
+    return this_task().get_name()
+
+
+def task_called(name: str) -> asyncio.Task[Any]:
+    return next(task for task in asyncio.all_tasks() if task.get_name() == name)
+
+
+async def kept_task(kept: list[asyncio.Task[Any]]) -> str:
+    kept.append(this_task())
+    return kept[-1].get_name()
+
+
+async def test_a_task_that_the_coroutine_has_kept_is_nobody_elses() -> None:
+    """Or whoever kept it could cancel a stranger by it."""
+    nursery, kept = Nursery(), list[asyncio.Task[Any]]()
+    _, first, _ = nursery.begin(kept_task(kept))
+    run = nursery.start(turns())
+    assert run.task.get_name() != first
+    await finished(run)
+    assert kept[0].done()
 
 
 async def test_a_spare_is_used_in_its_own_turn_only() -> None:
@@ -595,9 +614,9 @@ async def test_a_spare_is_used_in_its_own_turn_only() -> None:
     _, first, _ = nursery.begin(own_task())
     assert nursery.begin(own_task()) == (None, first, None)
     await turns()
-    assert first.done()
+    assert first not in {task.get_name() for task in asyncio.all_tasks()}
     later = nursery.start(wait(awaited := gate()))
-    assert later.task is not first
+    assert later.task.get_name() != first
     awaited.set_result("later")
     assert (await finished(later)).result == "later"
 
@@ -606,7 +625,7 @@ async def test_a_run_may_wait_in_the_task_of_one_that_did_not() -> None:
     nursery = Nursery()
     _, task, _ = nursery.begin(own_task(), "first")
     run = nursery.start(wait(awaited := gate()), "second")
-    assert run.task is task
+    assert run.task.get_name() == task
     awaited.set_result(3)
     await finished(run)
     assert (run.result, run.error, nursery.ended) == (3, None, ["second"])
@@ -630,7 +649,7 @@ async def test_a_coroutine_that_cancels_its_own_task_does_not_cancel_the_next(ag
 async def test_a_spare_whose_task_somebody_cancelled_is_not_used(waited: int) -> None:
     """Whoever cancels every task of the loop, at its end or in panic, does not hit the calls that follow."""
     nursery = Nursery()
-    _, task, _ = nursery.begin(own_task())
+    task = task_called(nursery.begin(own_task())[1])
     task.cancel()
     await turns(waited)
     with nothing_left_behind():
@@ -643,7 +662,7 @@ async def test_a_spare_whose_task_somebody_cancelled_is_not_used(waited: int) ->
 @BEFORE_AND_AFTER
 async def test_a_spare_that_is_closed_ends_quietly(waited: int) -> None:
     with nothing_left_behind():
-        _, task, _ = Nursery().begin(own_task())
+        task = task_called(Nursery().begin(own_task())[1])
         await turns(waited)
         task.get_coro().close()
         await turns(2)
@@ -652,7 +671,7 @@ async def test_a_spare_that_is_closed_ends_quietly(waited: int) -> None:
 
 async def test_a_task_whose_coroutine_raised_at_once_is_used_again_too() -> None:
     async def tool() -> None:
-        raise OwnError(this_task())
+        raise OwnError(this_task().get_name())
 
     nursery = Nursery()
     _, _, error = nursery.begin(tool())

@@ -177,16 +177,6 @@ def test_interrupting_the_wait_cancels_the_call(monkeypatch: pytest.MonkeyPatch)
     thread.stop()
 
 
-async def test_what_the_background_loop_answers_can_be_awaited_in_another() -> None:
-    thread = LoopThread()
-
-    async def where() -> int:
-        return threading.get_ident()
-
-    assert await thread.call(where()) != threading.get_ident()
-    thread.stop()
-
-
 def test_progress_of_a_sync_call_is_dropped_without_harm() -> None:
     def talks(ctx: ToolContext) -> str:
         ctx.report(0.5, "half")

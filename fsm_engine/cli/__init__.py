@@ -14,6 +14,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
-        sys.stderr.write("fsm-engine needs packages that are not installed: pip install 'fsm-engine[cli]'\n")
+        sys.stderr.write(
+            "fsm-engine needs packages that are not installed: install this package with its extra `cli`\n"
+        )
         sys.exit(2)
     app(prog_name="fsm-engine")
