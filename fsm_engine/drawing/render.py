@@ -55,7 +55,7 @@ def _draw(dot: str, form: str) -> bytes:
         import pygraphviz
     except ImportError as error:
         raise ConfigurationError(
-            f"{form.upper()} images need Graphviz: install fsm-engine[diagrams], or ask for DOT, Mermaid or a table"
+            f"{form.upper()} images need Graphviz: install this package with its extra `diagrams`, or ask for DOT, Mermaid or a table"
         ) from error
     graph: Any = pygraphviz.AGraph(string=dot)  # ships no types
     return bytes(graph.draw(format=form, prog="dot"))

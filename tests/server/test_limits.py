@@ -80,7 +80,8 @@ async def test_too_many_readers_are_refused(limit: str) -> None:
         client_of(hanging_app(**{limit: 1})) as client,
         client.stream("POST", "/chat/stream", json={"messages": USER}) as response,
     ):
-        await read_until(messages(response), status("EXECUTING"))
+        told = messages(response)  # kept: what is thrown away half read is closed, and its reader gone
+        await read_until(told, status("EXECUTING"))
         refused = await client.get(f"/runs/{response.headers['x-run-id']}/events")
         assert (refused.status_code, refused.json()["detail"]) == (429, "there are too many readers; try again later")
 

@@ -92,7 +92,7 @@ def test_command_says_how_to_get_the_packages_that_it_needs(missing: str) -> Non
         [sys.executable, "-c", script, "serve", "--demo"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "pip install 'fsm-engine[cli,server]'" in done.stderr
+    assert "with its extra `server`" in done.stderr
 
 
 SERVED = [
