@@ -283,7 +283,7 @@ def test_images_without_graphviz_say_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pygraphviz", None)
     assert to_dot(INVOCATION)
     assert to_mermaid(INVOCATION)
-    with pytest.raises(ConfigurationError, match=r"install fsm-engine\[diagrams\]"):
+    with pytest.raises(ConfigurationError, match="with its extra `diagrams`"):
         to_svg(INVOCATION)
 
 
