@@ -42,11 +42,8 @@ class Clock(Protocol):
         ...
 
 
-_TIMER_CONTEXT = Context()
-
-
 class SystemClock:
-    """The machine's own time."""
+    """The machine's own time. What a test library does to `time` moves neither it nor its timers: use `VirtualClock`."""
 
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
@@ -56,9 +53,10 @@ class SystemClock:
     def call_at(when: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
         """Call back in the running loop; raises `RuntimeError` without one."""
         loop = asyncio.get_running_loop()
-        # A loop may count from another zero than time.monotonic (uvloop does), so only the difference is handed on.
-        # All timers share one context: a copy of the caller's for each would cost as much as the timer.
-        return loop.call_later(when - time.monotonic(), callback, *args, context=_TIMER_CONTEXT)
+        # A loop may count from another zero than this clock (uvloop does), so only the difference is handed on; it is
+        # taken on the one scale that `when` is told on. An empty context for each timer, as two threads cannot be in one
+        # at the same time; a copy of the caller's would keep alive what the caller has there.
+        return loop.call_later(when - SystemClock.monotonic(), callback, *args, context=Context())
 
 
 class _VirtualTimer:

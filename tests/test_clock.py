@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -56,6 +59,46 @@ async def test_system_clock_asks_the_loop_for_the_seconds_that_are_left() -> Non
     finally:
         loop.time = loop_time
     assert (timer.cancelled(), rung) == (True, [])
+
+
+async def test_a_timer_and_the_time_come_from_one_source_whatever_is_done_to_the_time_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a test library does that freezes time: else each wait would be over at once, and begin anew for ever."""
+    clock = SystemClock()
+    monkeypatch.setattr(time, "monotonic", lambda: 1e12)
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", lambda: 0.0)
+    timer = clock.call_at(clock.monotonic() + 60.0, print)
+    assert timer.when() == pytest.approx(60.0, abs=1.0)
+    timer.cancel()
+
+
+def test_timers_of_loops_in_several_threads_may_ring_at_the_same_time() -> None:
+    """Each of them rings although another thread's is in the midst of its own."""
+    both, rung = threading.Barrier(2, timeout=10), []
+
+    async def main() -> None:
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        errors: list[object] = []
+        loop.set_exception_handler(lambda _, context: (errors.append(context), done.set()))
+
+        def ring() -> None:
+            with suppress(threading.BrokenBarrierError):
+                both.wait()
+            rung.append(1)
+            done.set()
+
+        SystemClock.call_at(SystemClock.monotonic(), ring)
+        await done.wait()
+        if errors:
+            both.abort()
+        assert errors == []
+
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(asyncio.run, main()) for _ in range(2)]:
+            future.result(20)
+    assert rung == [1, 1]
 
 
 def test_system_clock_needs_a_running_loop_to_call_back() -> None:
