@@ -18,7 +18,7 @@ from .redaction import redact
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MAX_RETRY_AFTER", "HttpFacts", "client_code", "read_http", "status_code"]
+__all__ = ["MAX_RETRY_AFTER", "HttpFacts", "client_code", "read_attribute", "read_http", "status_code"]
 
 MAX_RETRY_AFTER: Final = 86_400.0
 """Seconds; a server that asks for more is taken to ask for a day."""
@@ -110,14 +110,14 @@ def client_code(exc: BaseException) -> ToolErrorCode:
         code = _BY_TYPE.get(cls) or _BY_NAME.get(cls.__name__)
         if code is not None:
             return code
-    number = _read(exc, "errno") if isinstance(exc, OSError) else None
+    number = read_attribute(exc, "errno") if isinstance(exc, OSError) else None
     return _BY_ERRNO.get(number, _C.EXECUTION_ERROR) if isinstance(number, int) else _C.EXECUTION_ERROR
 
 
 def _urllib_reason(exc: BaseException) -> BaseException:
     """``URLError`` only wraps what happened."""
     for _ in range(_MAX_REASONS):
-        reason = _read(exc, "reason") if type(exc).__name__ == "URLError" else None
+        reason = read_attribute(exc, "reason") if type(exc).__name__ == "URLError" else None
         if not isinstance(reason, BaseException):
             break
         exc = reason
@@ -132,19 +132,25 @@ def status_code(status: int) -> tuple[ToolErrorCode, bool]:
 
 def read_http(exc: BaseException, now: float | None) -> HttpFacts | None:
     """The HTTP answer that an exception tells of, if it does. Never raises, never waits for the network."""
-    response = _read(exc, "response")
+    response = read_attribute(exc, "response")
     status = _status(exc, response)
     if status is None:
         return None
-    headers = next((h for h in (_read(response, "headers"), _read(exc, "headers")) if h is not None), None)
+    headers = next(
+        (h for h in (read_attribute(response, "headers"), read_attribute(exc, "headers")) if h is not None), None
+    )
     return HttpFacts(status, _retry_after(headers, now), _body(exc, response))
 
 
 def _status(exc: BaseException, response: object) -> int | None:
-    candidates = [_read(response, "status_code"), _read(exc, "status_code"), _read(exc, "status")]
-    if response is not None or _read(exc, "headers") is not None:
+    candidates = [
+        read_attribute(response, "status_code"),
+        read_attribute(exc, "status_code"),
+        read_attribute(exc, "status"),
+    ]
+    if response is not None or read_attribute(exc, "headers") is not None:
         # `.code` alone may be anybody's: an exit code, a database's.
-        candidates.append(_read(exc, "code"))
+        candidates.append(read_attribute(exc, "code"))
     for candidate in candidates:
         if isinstance(candidate, int) and 400 <= candidate <= 599:
             return int(candidate)
@@ -182,11 +188,11 @@ def _body(exc: BaseException, response: object) -> str:
     A body that was not read stays unread (``requests`` would wait for the network); urllib's is taken only as far as
     it has arrived.
     """
-    if _read(response, "_content_consumed") is False:
+    if read_attribute(response, "_content_consumed") is False:
         return _NO_BODY
-    content = _read(response, "content")
+    content = read_attribute(response, "content")
     if content is None:
-        content = _arrived(_read(exc, "fp"))
+        content = _arrived(read_attribute(exc, "fp"))
     if not isinstance(content, bytes):
         return _NO_BODY
     # More than is kept, so that a secret at the edge is still seen whole.
@@ -205,7 +211,8 @@ def _arrived(stream: Any) -> object:
         return None
 
 
-def _read(owner: object, name: str) -> Any:
+def read_attribute(owner: object, name: str) -> Any:
+    """An attribute of what somebody else wrote; `None` if there is none, or it cannot be read."""
     try:
         return getattr(owner, name, None)
     except Exception:  # noqa: BLE001 # a property of a foreign exception may raise anything

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CodeFacts", "Effect", "ErrorCategory", "ToolErrorCode", "code_facts"]
+__all__ = ["CodeFacts", "Effect", "ErrorCategory", "ToolErrorCode", "code_facts", "code_text"]
 
 
 class ErrorCategory(StrEnum):
@@ -122,3 +122,16 @@ def code_facts(code: str) -> CodeFacts:
     CodeFacts(category=<ErrorCategory.EXECUTION: 'execution'>, transient=False, counts=True)
     """
     return _FACTS.get(code, _OWN_CODE)
+
+
+_LONGEST_CODE: Final = 100
+
+
+def code_text(text: str) -> str:
+    r"""A code as the one word or line that it is read as: without line breaks and other controls, at most 100 characters.
+
+    >>> code_text(" WAREHOUSE\tCLOSED ")
+    'WAREHOUSE CLOSED'
+    """
+    printable = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST_CODE])
+    return " ".join(printable.split())[:_LONGEST_CODE]

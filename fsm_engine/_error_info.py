@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from ._codes import Effect, code_facts
+from ._codes import Effect, code_facts, code_text
 from ._issue import Issue
 from .jsonable import clean_text
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from ._json import JsonValue
 
-__all__ = ["ErrorInfo"]
+__all__ = ["SAID_NOTHING", "ErrorInfo"]
+
+SAID_NOTHING: Final = "The tool gave no reason."
+"""The message of an error without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,10 @@ class ErrorInfo:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "code", clean_text(self.code, "code").strip())
+        put(self, "code", code_text(clean_text(self.code, "code")))
         if not self.code:
             raise ValueError("code must not be empty")
-        put(self, "message", clean_text(self.message, "message"))
+        put(self, "message", clean_text(self.message, "message") or SAID_NOTHING)
         put(self, "detail", clean_text(self.detail, "detail"))
         for name in ("reason", "exception_type"):
             value = getattr(self, name)

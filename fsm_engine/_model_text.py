@@ -21,7 +21,10 @@ LOSSY: Final = "lossy"
 """The entry of `stats` with the JSON paths at which data could not be represented or was left out."""
 
 _C = ToolErrorCode
-_LIKELY_AGAIN: Final = "The same call is likely to fail again: change the arguments or choose another way."
+_LIKELY_AGAIN: Final = "The same call is likely to fail again: choose another way, or tell the user."
+_REFUSED: Final = (
+    "The service refused it. See whether the arguments are the reason, choose another way, or tell the user."
+)
 _LATER: Final = "Try again later, or use another tool."
 
 _NEXT_STEP: Final[Mapping[str, str]] = {
@@ -44,6 +47,13 @@ _NEXT_STEP: Final[Mapping[str, str]] = {
     _C.APPROVAL_DENIED: "Do not repeat the call. Ask the user how to go on.",
     _C.APPROVAL_EXPIRED: "Nobody answered in time. Ask the user before you call again.",
 }
+
+# What the model can put right by itself: then another call is what is wanted, whatever became of this one.
+_ARGUMENTS: Final = frozenset({_C.INVALID_PARAM, _C.INVALID_FORMAT})
+# That it was not run is what these say already.
+_NOT_RUN: Final = frozenset({*_ARGUMENTS, _C.NOT_FOUND, _C.CIRCUIT_OPEN, _C.APPROVAL_DENIED, _C.APPROVAL_EXPIRED})
+# Steps that lead to another call of the same tool.
+_REPEATS: Final = frozenset({_LATER, *(_NEXT_STEP[code] for code in (_C.TIMEOUT, _C.RATE_LIMIT))})
 
 _EFFECT_WORDS: Final[Mapping[Effect, str]] = {
     Effect.NONE: "The call had no effect.",
@@ -70,14 +80,20 @@ def _error_lines(info: ErrorInfo) -> Iterator[str]:
     yield f"Error {info.code}: {info.message}"
     # What the message says already is not said again: every line costs the model tokens.
     yield from (_issue_line(issue) for issue in info.issues if not issue.message or issue.message not in info.message)
-    if info.effect is not None:
+    if info.effect is not None and not (info.effect is Effect.NONE and info.code in _NOT_RUN):
         yield _EFFECT_WORDS[info.effect]
     if info.retry_after is not None:
         yield f"Wait at least {_duration(info.retry_after)} before the next try."
-    if info.transient or info.code != _C.API_ERROR:
-        yield _NEXT_STEP.get(info.code, _LATER if info.transient else _LIKELY_AGAIN)
-    else:
-        yield _LIKELY_AGAIN
+    step = _next_step(info)
+    # A call that may have taken effect is not to be made again just so: the line on the effect says what to do.
+    if step not in _REPEATS or info.effect in (None, Effect.NONE):
+        yield step
+
+
+def _next_step(info: ErrorInfo) -> str:
+    if info.code == _C.API_ERROR and not info.transient:
+        return _REFUSED
+    return _NEXT_STEP.get(info.code, _LATER if info.transient else _LIKELY_AGAIN)
 
 
 def _issue_line(issue: Issue) -> str:

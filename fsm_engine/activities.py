@@ -21,6 +21,7 @@ from .errors import Effect, ToolError, ToolErrorCode
 from .fallback import FallbackPolicy, as_substitute, run_function, unanswered_fallback, without_substitute
 from .invocation import ToolInvocation
 from .outcome import (
+    as_tools_own,
     cancelled_response,
     denied_response,
     error_response,
@@ -203,11 +204,13 @@ class Activities:
         if isinstance(error, KeyboardInterrupt):
             raise error
         if error is not None:
-            return error_response(error, wall=self._clock.wall())
+            return as_tools_own(error_response(error, wall=self._clock.wall()))
         try:
             response = self._stages.standardise(result, spec)
         except Exception as raised:  # noqa: BLE001 # a stage may raise anything; it becomes the response
             return error_response(raised)
+        if response.error_info is not None:
+            response = as_tools_own(response)
         # The engine completes its own response in place; a stage of the user's may answer with one that it keeps.
         return response if self._is_response_new else copy(response)
 
@@ -230,8 +233,8 @@ class Activities:
                 runtime.last_good.remember(invocation.arguments or {}, response)
             return "succeed"
         spec = runtime.spec
-        if info.effect is None and info.transient:
-            invocation.response = response.with_effect(Effect.NONE if spec.read_only else Effect.UNKNOWN)
+        if info.effect is None:
+            invocation.response = response.with_effect(invocation.effect_so_far)
         invocation.is_retry_allowed = self._is_retry_allowed(invocation, attempt, now)
         policy = spec.fallback_policy
         is_wanted = policy is not None and policy.on_failure and not invocation.is_cancel_requested

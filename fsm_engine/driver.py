@@ -111,7 +111,8 @@ class Driver:
         self._logger.error("driver failed", uid=invocation.uid, state=state, detail=classify(error).detail)
         if invocation.ended_at is not None:
             return
-        invocation.response = broken_tool_response(invocation.tool_name, f"what is done in {state}", error)
+        broken = broken_tool_response(invocation.tool_name, f"what is done in {state}", error)
+        invocation.response = broken.with_effect(invocation.effect_so_far)
         self._force(invocation, "abort")
 
     def _force(self, invocation: ToolInvocation, trigger: str) -> None:

@@ -17,15 +17,16 @@ The exceptions::
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections import Counter
+from typing import Any, Final, NamedTuple
 
-from ._client_errors import client_code, read_http, status_code
-from ._codes import CodeFacts, Effect, ErrorCategory, ToolErrorCode, code_facts
+from ._client_errors import client_code, read_attribute, read_http, status_code
+from ._codes import CodeFacts, Effect, ErrorCategory, ToolErrorCode, code_facts, code_text
+from ._error_info import SAID_NOTHING
 from ._issue import Issue
-from .redaction import exception_text, qualified_name, redact, short_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ._traces import leaves, trace_text
+from .jsonable import json_text, to_jsonable
+from .redaction import exception_text, redact, redact_mapping, short_name
 
 __all__ = [
     "Classified",
@@ -48,9 +49,8 @@ __all__ = [
 ]
 
 _DELIBERATE_LIMIT: Final = 4_000
-_DETAIL_LIMIT: Final = 8_000
-_CHAIN_LIMIT: Final = 5
-_FRAMES_SHOWN: Final = 4
+_MEMBER_LIMIT: Final = 500
+_MEMBERS_NAMED: Final = 5
 _EFFECTS: Final = frozenset(Effect)
 
 
@@ -167,10 +167,11 @@ class Classified(NamedTuple):
 def classify(exc: BaseException, *, now: float | None = None) -> Classified:
     """The most precise code for `exc`, with one text for the model and one for the operator. Never raises.
 
-    A :class:`ToolError` speaks for itself, a group of one exception for that one. An HTTP client's exception is judged
-    by its status (found without importing the client), else by its kind: connect and read timeouts, connection
-    errors. Then come the built-in exceptions. Everything else is ``EXECUTION_ERROR``, a ``ValueError`` too: it speaks
-    of the tool, not of the arguments.
+    A :class:`ToolError` speaks for itself. An HTTP client's exception is judged by its status (found without
+    importing the client), else by its kind: connect and read timeouts, connection errors. Then come the built-in
+    exceptions. Everything else is ``EXECUTION_ERROR``, a ``ValueError`` too: it speaks of the tool, not of the
+    arguments. A group is judged by its members, at any depth: their code if they agree, else that of the one that
+    gives the least hope; its message names them.
 
     `now`: wall time in seconds since the epoch, against which a ``Retry-After`` date is read; without it only the
     form in seconds is understood.
@@ -179,10 +180,14 @@ def classify(exc: BaseException, *, now: float | None = None) -> Classified:
     'NOT_FOUND'
     >>> classify(RuntimeError("password=hunter2")).message
     'RuntimeError: password=***'
+    >>> classify(ExceptionGroup("both", [ConnectionError("north"), ConnectionError("south")])).message
+    '2 failures at once: ConnectionError: north; ConnectionError: south'
     """
     try:
-        exc = _only_member(exc)
-        return _deliberate(exc) if isinstance(exc, ToolError) else _judged(exc, now)
+        members = [_deliberate(each) if isinstance(each, ToolError) else _judged(each, now) for each in leaves(exc)]
+        found = members[0] if len(members) == 1 else _together(members)
+        answers = "".join(member.detail for member in members[:_MEMBERS_NAMED])
+        return found._replace(detail=trace_text(exc) + answers)
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001 # an exception class of a tool may be hostile in its every attribute
@@ -191,61 +196,89 @@ def classify(exc: BaseException, *, now: float | None = None) -> Classified:
 
 
 def _judged(exc: BaseException, now: float | None) -> Classified:
+    """What its kind says; `detail` is the service's answer, if there was one."""
     http = read_http(exc, now)
     if http is not None:
         code, refused = status_code(http.status)
-        reason, retry_after, extra = f"http_{http.status}", http.retry_after, f"\nHTTP {http.status}: {http.body}"
+        reason, retry_after, answer = f"http_{http.status}", http.retry_after, f"\nHTTP {http.status}: {http.body}"
     else:
-        code, refused, reason, retry_after, extra = client_code(exc), False, None, None, ""
-    facts = code_facts(code)
+        code, refused, reason, retry_after, answer = client_code(exc), False, None, None, ""
     text = exception_text(exc)
     name = short_name(exc)
     return Classified(
         code=code.value,
         message=f"{name}: {text}" if text else name,
-        transient=facts.transient and not refused,
-        counts=facts.counts and not refused,
+        transient=code.transient and not refused,
+        counts=code.counts and not refused,
         retry_after=retry_after,
         reason=reason,
         exception_type=name,
-        detail=_detail(exc) + extra,
+        detail=answer,
         data=None,
         effect=None,
         issues=(),
     )
 
 
-def _only_member(exc: BaseException) -> BaseException:
-    for _ in range(_CHAIN_LIMIT):
-        if not isinstance(exc, BaseExceptionGroup) or len(exc.exceptions) != 1:
-            break
-        exc = exc.exceptions[0]
-    return exc
-
-
 def _deliberate(exc: ToolError) -> Classified:
     """The tool's own words. What it put into the fields may be anything; what comes out is well typed."""
-    given: dict[str, Any] = vars(exc)
-    code = _text(given.get("code")).strip() or ToolErrorCode.EXECUTION_ERROR.value
+    code = code_text(_text(read_attribute(exc, "code"))) or ToolErrorCode.EXECUTION_ERROR.value
     facts = code_facts(code)
-    transient, counts, effect = given.get("transient"), given.get("counts"), given.get("effect")
+    transient, counts, effect = (read_attribute(exc, name) for name in ("transient", "counts", "effect"))
+    issues = read_attribute(exc, "issues")
     return Classified(
         code=code,
-        message=redact(_text(given.get("message"))[:_DELIBERATE_LIMIT]),
+        message=_said(read_attribute(exc, "message")) or _said(exc.args[-1] if exc.args else None) or SAID_NOTHING,
         transient=transient if isinstance(transient, bool) else facts.transient,
         counts=counts if isinstance(counts, bool) else facts.counts,
-        retry_after=_seconds(given.get("retry_after")),
-        reason=_text(given.get("reason")) or None,
+        retry_after=_seconds(read_attribute(exc, "retry_after")),
+        reason=_text(read_attribute(exc, "reason")) or None,
         exception_type=short_name(exc),
-        detail=_detail(exc),
-        data=given.get("data"),
+        detail="",
+        data=read_attribute(exc, "data"),
         effect=Effect(effect) if isinstance(effect, str) and effect in _EFFECTS else None,
-        issues=tuple(issue for issue in given.get("issues", ()) if isinstance(issue, Issue)),
+        issues=tuple(each for each in issues if isinstance(each, Issue)) if isinstance(issues, list | tuple) else (),
     )
+
+
+def _together(members: list[Classified]) -> Classified:
+    """Several failures as one: the code that they share, else the one that gives the least hope."""
+    worst = min(members, key=lambda each: (each.transient, not each.counts))
+    waits = [each.retry_after for each in members if each.retry_after is not None]
+    effects = [each.effect for each in members]
+    named = Counter(each.message[:_MEMBER_LIMIT] for each in members)
+    listing = "; ".join(
+        text if count == 1 else f"{text} ({count} times)" for text, count in list(named.items())[:_MEMBERS_NAMED]
+    )
+    more = f" (and {len(named) - _MEMBERS_NAMED} other failures)" if len(named) > _MEMBERS_NAMED else ""
+    return worst._replace(
+        message=f"{len(members)} failures at once: {listing}{more}",
+        counts=any(each.counts for each in members),
+        retry_after=max(waits, default=None),
+        effect=next((effect for effect in (Effect.DONE, Effect.UNKNOWN) if effect in effects), None)
+        or (Effect.NONE if set(effects) == {Effect.NONE} else None),
+        reason=_agreed([each.reason for each in members]),
+        exception_type=_agreed([each.exception_type for each in members]) or "ExceptionGroup",
+        issues=tuple(issue for each in members for issue in each.issues),
+    )
+
+
+def _agreed(texts: list[str | None]) -> str | None:
+    return texts[0] if len(set(texts)) == 1 else None
 
 
 def _text(value: object) -> str:
     return str.__str__(value) if isinstance(value, str) else ""
+
+
+def _said(value: object) -> str:
+    """The words that a tool has put where a text should be: text as it is, anything else that is JSON as JSON."""
+    if isinstance(value, str):
+        text = _text(value)
+    else:
+        data, lossy, _ = to_jsonable(value)
+        text = "" if data is None or lossy else json_text(redact_mapping(data))
+    return redact(text[:_DELIBERATE_LIMIT]) if text.strip() else ""
 
 
 def _seconds(value: object) -> float | None:
@@ -254,30 +287,3 @@ def _seconds(value: object) -> float | None:
     except OverflowError:
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def _detail(exc: BaseException) -> str:
-    """The chain of causes with the innermost places in the code: what an operator needs to find the fault."""
-    return "\n".join(_chain(exc))[:_DETAIL_LIMIT]
-
-
-def _chain(exc: BaseException) -> Iterator[str]:
-    link: BaseException | None = exc
-    for _ in range(_CHAIN_LIMIT):
-        if link is None:
-            return
-        yield f"{qualified_name(link)}: {exception_text(link, _DELIBERATE_LIMIT)}"
-        yield from _places(link)
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-
-
-def _places(exc: BaseException) -> Iterator[str]:
-    places: list[str] = []
-    trace = exc.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        places.append(f"  at {code.co_filename}:{trace.tb_lineno} in {code.co_name}")
-        trace = trace.tb_next
-    if len(places) > 2 * _FRAMES_SHOWN:  # the tool is at the outer end, the fault at the inner one
-        places[_FRAMES_SHOWN:-_FRAMES_SHOWN] = ["  ..."]
-    yield from places

@@ -310,7 +310,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
 
     def refuse(self, response: ToolResponse) -> None:
         """A gate or the admission says no; the response is what the model will read."""
-        self.is_refused, self.response = True, response
+        self.is_refused, self.response = True, response.with_effect(self.effect_so_far)
 
     def refuse_admission(self, response: ToolResponse, fallback_reason: str | None) -> None:
         """No attempt can be made now. The error of an earlier attempt says more than that, so it stands.

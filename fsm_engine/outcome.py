@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ._traces import trace_text
 from .errors import Effect, ToolErrorCode
-from .redaction import MASK, exception_text
+from .redaction import MASK, short_name
 from .response import ToolResponse
 
 if TYPE_CHECKING:
@@ -24,6 +25,22 @@ def error_response(error: BaseException, *, wall: float | None = None) -> ToolRe
         wall: seconds since the epoch, for a Retry-After that is a date.
     """
     return ToolResponse.from_exception(error, now=wall)
+
+
+_ENDINGS = frozenset({ToolErrorCode.CANCELLED, ToolErrorCode.APPROVAL_DENIED, ToolErrorCode.APPROVAL_EXPIRED})
+
+
+def as_tools_own(response: ToolResponse) -> ToolResponse:
+    """A tool's own failure, which never passes for an ending of the engine's.
+
+    Nobody has cancelled, denied or let lapse a call whose function says so of itself. Its words stay, the code becomes
+    `EXECUTION_ERROR`, and the reason says what the function had called it.
+    """
+    info = response.error_info
+    if info is None or info.code not in _ENDINGS:
+        return response
+    info = replace(info, code=ToolErrorCode.EXECUTION_ERROR.value, reason=info.reason or info.code.lower())
+    return replace(response, error_info=info)
 
 
 def without_hidden(response: ToolResponse, arguments: Mapping[str, Any], hides: frozenset[str]) -> ToolResponse:
@@ -59,8 +76,8 @@ def broken_tool_response(tool: str, part: str, error: BaseException) -> ToolResp
         ToolErrorCode.INTERNAL_ERROR,
         f"{tool} was not run to its end, as {part} is broken.",
         reason="broken_tool",
-        exception_type=type(error).__name__,
-        detail=exception_text(error),
+        exception_type=short_name(error),
+        detail=trace_text(error),
         counts=False,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic_core import ValidationError
 
@@ -17,11 +17,22 @@ if TYPE_CHECKING:
 
     from ._json import JsonValue
 
-__all__ = ["MASK", "exception_text", "is_secret_key", "qualified_name", "redact", "redact_mapping", "short_name"]
+__all__ = [
+    "MASK",
+    "exception_text",
+    "is_secret_key",
+    "note_texts",
+    "qualified_name",
+    "redact",
+    "redact_mapping",
+    "short_name",
+]
 
 MASK: Final = "***"
 
 _MAX_DEPTH: Final = 100
+_MOST_NOTES: Final = 5
+_T = TypeVar("_T")
 
 # `token` must end the key: a token count or a limit of tokens is no secret.
 _SECRET_KEY: Final = re.compile(
@@ -118,7 +129,16 @@ def _redact_value(value: JsonValue, marked: Collection[str], depth: int) -> Json
 
 def exception_text(exc: BaseException, limit: int = 500) -> str:
     """The words of an exception on one line of at most `limit` characters: redacted, no traceback; never raises."""
-    text = _total(lambda: _words(exc), "")
+    return _one_line(_total(lambda: _words(exc), ""), limit)
+
+
+def note_texts(exc: BaseException, limit: int = 500) -> list[str]:
+    """What was noted on an exception (`add_note`), in the same form; the first few notes."""
+    notes: list[object] = _total(lambda: list(getattr(exc, "__notes__", ()))[:_MOST_NOTES], [])
+    return [_one_line(note, limit) for note in notes if type(note) is str]
+
+
+def _one_line(text: str, limit: int) -> str:
     # Far more than is shown, so that a secret is seen whole, yet bounded, so that a huge text costs little.
     text = text[: limit * 8]
     before, traceback, after = text.partition(_TRACEBACK)
@@ -149,7 +169,7 @@ def _plain(name: str) -> str:
     return str.__str__(name)[:200].encode("utf-8", "replace").decode()
 
 
-def _total(read: Callable[[], str], default: str) -> str:
+def _total(read: Callable[[], _T], default: _T) -> _T:
     try:
         return read()
     except KeyboardInterrupt:

@@ -25,10 +25,13 @@ from typing import Any
 import httpx
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fsm_engine import _codes, _issue, errors
 from fsm_engine._client_errors import MAX_RETRY_AFTER
 from fsm_engine.errors import Effect, ErrorCategory, Issue, ToolError, ToolErrorCode, classify, code_facts
+from fsm_engine.response import ToolResponse
 
 NOW = 1_700_000_000.0
 RETRY_DATE = email.utils.formatdate(NOW + 30, usegmt=True)
@@ -453,20 +456,89 @@ def test_a_context_is_shown_unless_it_was_suppressed(suppress: bool) -> None:
     assert ("innermost" in classify(caught.value).detail) is not suppress
 
 
-def test_a_chain_without_end_is_cut() -> None:
+def test_each_cause_of_a_chain_without_end_is_told_once_and_a_long_one_is_cut() -> None:
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__cause__, second.__cause__ = second, first
-    assert classify(first).detail.count("builtins.RuntimeError") == 5
+    assert classify(first).detail.count("builtins.RuntimeError") == 2
+    last = RuntimeError("last")
+    for _ in range(50):
+        last, last.__cause__ = RuntimeError("next"), last
+    assert classify(last).detail.count("builtins.RuntimeError") == 5
 
 
-def test_a_group_of_one_is_judged_by_its_member_and_a_larger_one_by_itself() -> None:
-    inner = ExceptionGroup("one", [ExceptionGroup("one", [TimeoutError("slow")])])
-    assert classify(inner).code == "TIMEOUT"
-    endless: Any = TimeoutError()
-    for _ in range(7):
-        endless = ExceptionGroup("one", [endless])
-    assert classify(endless).code == "EXECUTION_ERROR"
-    assert classify(ExceptionGroup("two", [TimeoutError(), TimeoutError()])).code == "EXECUTION_ERROR"
+def test_a_group_of_one_is_judged_by_its_member_however_deep_it_is() -> None:
+    nested: Any = TimeoutError("slow")
+    for _ in range(500):
+        nested = ExceptionGroup("one", [nested])
+    found = classify(nested)
+    assert (found.code, found.message, found.exception_type) == ("TIMEOUT", "TimeoutError: slow", "TimeoutError")
+
+
+REFUSED = ConnectionError("north refused")
+MISSING = FileNotFoundError("no order")
+SHIPPED = ToolError("SHIPPED", "Order 7 is gone.", retry_after=7, effect=Effect.DONE, issues=(Issue("gone", "order"),))
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "transient", "words"),
+    [
+        ([REFUSED, ConnectionError("south refused")], "NETWORK_ERROR", True, ["north refused", "south refused"]),
+        ([TimeoutError(), REFUSED], "TIMEOUT", True, ["TimeoutError", "north refused"]),
+        ([REFUSED, MISSING], "NOT_FOUND", False, ["north refused", "no order"]),
+        ([MISSING, ValueError("odd")], "EXECUTION_ERROR", False, ["no order", "odd"]),
+        ([REFUSED, SHIPPED], "SHIPPED", False, ["north refused", "Order 7 is gone."]),
+        ([REFUSED, ExceptionGroup("in", [REFUSED, MISSING])], "NOT_FOUND", False, ["north refused", "no order"]),
+        ([REFUSED, ConnectionError("north refused")], "NETWORK_ERROR", True, ["north refused (2 times)"]),
+        ([REFUSED, RuntimeError("password=hunter2")], "EXECUTION_ERROR", False, ["password=***"]),
+    ],
+)
+def test_a_group_has_its_members_code_or_the_least_hopeful_of_them_and_names_them(
+    members: list[Exception], code: str, transient: bool, words: list[str]
+) -> None:
+    found = classify(ExceptionGroup("unhandled", members))
+    assert (found.code, found.transient, found.counts) == (code, transient, True)
+    assert all(word in found.message for word in words)
+    assert "failures at once" in found.message
+    assert "unhandled" not in found.message
+    assert all(type(each).__name__ in found.detail for each in members)
+
+
+def test_a_group_takes_from_its_members_the_longest_wait_the_worst_effect_and_all_issues() -> None:
+    again = ToolError("BUSY", "Later.", retry_after=30, effect=Effect.NONE)
+    found = classify(ExceptionGroup("both", [again, SHIPPED]))
+    assert (found.retry_after, found.effect, found.issues) == (30, Effect.DONE, SHIPPED.issues)
+    assert classify(ExceptionGroup("one", [again, again])).effect is Effect.NONE
+    assert classify(ExceptionGroup("both", [again, REFUSED])).effect is None
+
+
+def test_siblings_that_were_only_cancelled_are_passed_over() -> None:
+    group = BaseExceptionGroup("all", [asyncio.CancelledError(), REFUSED, asyncio.CancelledError()])
+    assert classify(group).message == "ConnectionError: north refused"
+    alone = BaseExceptionGroup("all", [asyncio.CancelledError(), asyncio.CancelledError()])
+    assert classify(alone).code == "EXECUTION_ERROR"
+
+
+def test_of_very_many_members_some_are_named_and_the_rest_counted() -> None:
+    found = classify(ExceptionGroup("many", [ConnectionError("x" * 5_000 + str(each)) for each in range(1_000)]))
+    assert found.code == "NETWORK_ERROR"
+    assert "failures at once" in found.message
+    assert len(found.message) < 4_000
+    assert len(found.detail) < 10_000
+
+
+def test_the_operator_sees_what_was_noted_on_an_exception() -> None:
+    error = RuntimeError("broken")
+    error.add_note("while reading token=abc123")
+    assert "note: while reading token=***" in classify(error).detail
+
+
+def test_the_places_are_those_of_the_authors_code_and_the_innermost_of_what_it_called() -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        json.loads("{")
+    places = [line for line in classify(caught.value).detail.splitlines() if line.startswith("  at ")]
+    assert __file__ in places[0]
+    assert len(places) <= 3
+    assert "json" in places[-1]
 
 
 def test_a_wrapper_is_judged_by_itself_not_by_its_cause() -> None:
@@ -514,8 +586,37 @@ def test_a_tool_error_with_odd_fields_is_made_well_typed() -> None:
     odd: Any = object()
     error = ToolError(odd, odd, reason=odd, retry_after=odd, transient=odd, counts=odd, effect=odd, issues=(odd,))
     found = classify(error)
-    assert found[:6] == ("EXECUTION_ERROR", "", False, True, None, None)
+    assert found[:6] == ("EXECUTION_ERROR", "The tool gave no reason.", False, True, None, None)
     assert (found.effect, found.issues) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "read"),
+    [
+        (5, None, "Error EXECUTION_ERROR: The tool gave no reason."),
+        ("", "  ", "Error EXECUTION_ERROR: The tool gave no reason."),
+        ("SHIP\nPED\x00 \u2028now", "Gone.", "Error SHIP PED now: Gone."),
+        ("X" * 5_000, "Gone.", f"Error {'X' * 100}: Gone."),
+        ("SHIPPED", 7, "Error SHIPPED: 7"),
+        ("SHIPPED", {"order": 7, "password": "p"}, 'Error SHIPPED: {"order":7,"password":***}'),
+        ("SHIPPED", ["a", None], 'Error SHIPPED: ["a",null]'),
+    ],
+)
+def test_whatever_a_tool_puts_for_code_and_message_the_model_reads_one_line_with_words(
+    code: Any, message: Any, read: str
+) -> None:
+    assert ToolResponse.from_exception(ToolError(code, message)).for_model().splitlines()[0] == read
+
+
+def test_a_tool_error_may_keep_its_words_on_its_class_or_in_its_arguments_and_have_no_issues() -> None:
+    class ShippedError(ToolError):
+        code = "SHIPPED"
+        issues: Any = None
+
+        def __init__(self, order: int) -> None:
+            Exception.__init__(self, f"Order {order} is gone.")
+
+    assert classify(ShippedError(7))[:2] == ("SHIPPED", "Order 7 is gone.")
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 10**400])
@@ -571,3 +672,40 @@ def test_only_the_users_interrupt_passes(name: str) -> None:
 def test_words_with_half_characters_can_be_encoded() -> None:
     found = classify(RuntimeError("\ud835 x"))
     assert (found.message + found.detail).encode()
+
+
+def _cause_each_other(errors: list[BaseException]) -> BaseException:
+    for error, cause in zip(errors, errors[1:] + errors[:1], strict=True):
+        error.__cause__ = cause
+    return errors[0]
+
+
+_TEXT = st.text(max_size=20)
+_ANY_VALUE = st.one_of(st.none(), st.integers(), st.floats(), _TEXT, st.lists(_TEXT), st.builds(object))
+_SINGLE: st.SearchStrategy[BaseException] = st.one_of(
+    st.builds(ToolError, _ANY_VALUE, _ANY_VALUE, reason=_ANY_VALUE, retry_after=_ANY_VALUE, issues=_ANY_VALUE),
+    st.builds(lambda kind, text: kind(text), st.sampled_from([ValueError, OSError, SystemExit, MemoryError]), _TEXT),
+    st.builds(asyncio.CancelledError),
+)
+_FAILURE = st.recursive(
+    _SINGLE,
+    lambda inner: st.one_of(
+        st.builds(BaseExceptionGroup, _TEXT, st.lists(inner, min_size=1, max_size=4)),
+        st.lists(inner, min_size=1, max_size=4).map(_cause_each_other),
+    ),
+    max_leaves=20,
+)
+
+
+@given(error=_FAILURE)
+def test_any_exception_becomes_a_bounded_error_with_words_on_strict_json(error: BaseException) -> None:
+    response = ToolResponse.from_exception(error)
+    first = response.for_model().splitlines()[0]
+    code, _, words = first.removeprefix("Error ").partition(": ")
+    info = response.error_info
+    assert info is not None
+    assert code == info.code.strip()
+    assert words.strip()
+    assert len(info.message) < 5_000
+    assert len(info.detail) < 10_000
+    assert ToolResponse.from_dict(json.loads(response.to_json())).error_info == info

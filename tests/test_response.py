@@ -442,7 +442,7 @@ def test_every_standard_code_has_a_next_step() -> None:
     ("code", "transient", "words"),
     [
         ("API_ERROR", True, "later"),
-        ("API_ERROR", False, "likely to fail again"),
+        ("API_ERROR", False, "service refused it"),
         ("OWN", True, "later"),
         ("OWN", False, "likely to fail again"),
         ("TIMEOUT", True, "later"),
@@ -450,6 +450,25 @@ def test_every_standard_code_has_a_next_step() -> None:
 )
 def test_the_next_step_follows_from_whether_a_retry_can_help(code: str, transient: bool, words: str) -> None:
     assert words in ToolResponse.error(code, "x", transient=transient).for_model().splitlines()[-1]
+
+
+@pytest.mark.parametrize("code", [*ToolErrorCode, "OWN"])
+@pytest.mark.parametrize("transient", [True, False])
+@pytest.mark.parametrize("effect", [Effect.UNKNOWN, Effect.DONE])
+def test_a_call_that_may_have_taken_effect_is_never_to_be_repeated_just_so(
+    code: str, transient: bool, effect: Effect
+) -> None:
+    *_, first, last = ("", *ToolResponse.error(code, "x", transient=transient, effect=effect).for_model().splitlines())
+    assert "check before you call again" in first + last or "do not repeat it" in first + last
+    assert "later" not in last
+
+
+@pytest.mark.parametrize("code", [*ToolErrorCode, "OWN"])
+@pytest.mark.parametrize("transient", [True, False])
+def test_only_what_is_the_arguments_fault_is_answered_with_other_arguments(code: str, transient: bool) -> None:
+    text = ToolResponse.error(code, "x", transient=transient).for_model()
+    assert ("orrect the" in text) is (code in ("INVALID_PARAM", "INVALID_FORMAT"))
+    assert "hange the arguments" not in text
 
 
 def test_the_model_reads_no_more_than_the_limit_and_is_told() -> None:
