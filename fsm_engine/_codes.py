@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CodeFacts", "Effect", "ErrorCategory", "ToolErrorCode", "code_facts", "code_text"]
+__all__ = ["SAID_NOTHING", "CodeFacts", "Effect", "ErrorCategory", "ToolErrorCode", "code_facts", "code_text"]
+
+SAID_NOTHING: Final = "The tool gave no reason."
+"""The message of an error without one."""
 
 
 class ErrorCategory(StrEnum):

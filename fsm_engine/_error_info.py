@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ._codes import Effect, code_facts, code_text
+from ._codes import SAID_NOTHING, Effect, code_facts, code_text
 from ._issue import Issue
 from .jsonable import clean_text
 
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
     from ._json import JsonValue
 
-__all__ = ["SAID_NOTHING", "ErrorInfo"]
-
-SAID_NOTHING: Final = "The tool gave no reason."
-"""The message of an error without one."""
+__all__ = ["ErrorInfo"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from ._client_errors import client_code, read_attribute, read_http, status_code
-from ._codes import CodeFacts, Effect, ErrorCategory, ToolErrorCode, code_facts, code_text
-from ._error_info import SAID_NOTHING
+from ._codes import SAID_NOTHING, CodeFacts, Effect, ErrorCategory, ToolErrorCode, code_facts, code_text
 from ._issue import Issue
 from ._traces import leaves, trace_text
 from .jsonable import json_text, to_jsonable

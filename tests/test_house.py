@@ -43,7 +43,7 @@ ROOMS = (
         "walk_cover",
         "window",
     ),
-    ("_client_errors", "_normalise", "context"),
+    ("_client_errors", "_normalise", "_traces", "context"),
     ("jsonable",),
     ("_issue", "_model_text", "attempt", "text"),
     ("_error_info", "errors", "schema_words"),
