@@ -5,6 +5,7 @@ Begin with `ToolEngine` and `tool`; `Lifecycle` is for those who extend the mach
 
 from .agent import Agent, AgentRun
 from .alerts import Alert, AlertKind
+from .arguments import Parsed
 from .attempt import Attempt
 from .breaker import CircuitBreaker
 from .breaker_policy import BreakerPolicy
@@ -57,7 +58,7 @@ from .run_log import ReaderDroppedError, RunLog
 from .run_store import RunStore, StoredRun, TooManyRunsError
 from .runtime import ThreadUse
 from .spec import ToolSpec, tool
-from .stages import Parsed, Stages
+from .stages import Stages
 from .states.circuit import CIRCUIT, CircuitState
 from .states.invocation import INVOCATION, ToolState
 from .validators import Invalid

@@ -16,6 +16,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
+from ._characters import whole_characters
 from ._json import JsonValue, json_text
 from .redaction import MASK, exception_text, short_name
 
@@ -122,7 +123,7 @@ class Normaliser:
             text = text[: max(self._left, 0)]
             self._cut()
         self._left -= len(text)
-        return text if text.isascii() else whole_characters(text)
+        return whole_characters(text)
 
     def _integer(self, value: int) -> JsonValue:
         number = int.__int__(value)
@@ -283,11 +284,6 @@ _BY_TRAIT: Final[tuple[tuple[Callable[[type], bool], _Convert], ...]] = (
     (lambda kind: kind.__module__ in _TEXTUAL_MODULES, Normaliser._textual),
     (lambda kind: kind.__module__.partition(".")[0] == "numpy", Normaliser._numpy),
 )
-
-
-def whole_characters(text: str) -> str:
-    """`text` with the two halves of a character joined, and a half that is alone replaced by U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _attribute(owner: object, name: str) -> Any:

@@ -30,8 +30,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, cast
 
+from ._characters import whole_characters
 from ._json import JsonValue, json_text
-from ._normalise import WIDE_INT, Normaliser, whole_characters
+from ._normalise import WIDE_INT, Normaliser
 
 __all__ = ["MAX_DEPTH", "MAX_SIZE", "JsonValue", "Jsonable", "json_text", "to_jsonable"]
 

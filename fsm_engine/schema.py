@@ -8,15 +8,15 @@ for the rules on which Python could hang.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal
 
 import jsonschema
 import jsonschema_rs
 import referencing
 from jsonschema.exceptions import FormatError
 
+from ._json import read_json
 from .response import Issue
 from .schema_issues import Explainer, Failure, from_python, from_rust, unvalidatable
 from .schema_lint import lint_schema, lint_slow_rules
@@ -171,7 +171,7 @@ class CompiledSchema:
 def _loads(text: str) -> Any:
     """The value of a JSON text that is strict and of sane depth; else `None`."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = read_json(text)
     except (ValueError, RecursionError):
         return None
     level = [value]
@@ -180,10 +180,6 @@ def _loads(text: str) -> Any:
         if not level:
             return value
     return None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _inside(value: Any) -> Iterable[Any]:

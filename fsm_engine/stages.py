@@ -12,13 +12,11 @@ runs; a stage says *how*. Replace, wrap or bypass any of them alone:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from pydantic_core import from_json
-
+from .arguments import MAX_ARGUMENT_DEPTH, Parsed, check_depth, own_containers, parse_arguments
 from .attempt import Attempt
 from .calls import ToolCall, printable_name
 from .errors import ToolError, ToolErrorCode
@@ -33,17 +31,6 @@ from .validators import run_validators
 
 if TYPE_CHECKING:
     from .schema import CompiledSchema
-
-MAX_ARGUMENT_CHARS = 1_000_000
-MAX_ARGUMENT_DEPTH = 64
-"""Deeper ones are a mistake or an attack; the validator would need a stack as deep as they are."""
-
-
-class Parsed(NamedTuple):
-    """Arguments as a JSON object, and what was done to them to make them one."""
-
-    arguments: dict[str, Any]
-    notes: tuple[str, ...] = ()
 
 
 def resolve_tool(call: ToolCall, registry: ToolRegistry) -> ToolSpec:
@@ -76,101 +63,6 @@ def resolve_tool(call: ToolCall, registry: ToolRegistry) -> ToolSpec:
         reason="unknown_tool",
         data={"nearest": list(nearest)},
     )
-
-
-def parse_arguments(call: ToolCall, spec: ToolSpec) -> Parsed:
-    """The arguments as a JSON object.
-
-    Nothing at all (`None`, an empty text, `null`) is the empty object. A JSON text that is itself encoded as a JSON
-    text is decoded once more. Anything else that is no object is refused.
-
-    Raises:
-        ToolError: `INVALID_FORMAT` (not JSON, not an object) or `INVALID_PARAM` (too big, too deep).
-    """
-    raw = call.arguments
-    if isinstance(raw, str):
-        if len(raw) <= 2 * MAX_ARGUMENT_DEPTH:  # too short to be too deep
-            try:
-                value = from_json(raw, allow_inf_nan=False, cache_strings="keys")
-            except ValueError:
-                value = None
-            if isinstance(value, dict):
-                return Parsed(value)
-        return _parse_text(raw, spec)
-    if raw is None:
-        return Parsed({}, ("empty_arguments",))
-    if isinstance(raw, Mapping):
-        _check_depth(raw, MAX_ARGUMENT_DEPTH)
-        # A copy, or the caller's later changes would reach the record of this call.
-        return Parsed(_own_containers(dict(raw)))
-    raise _not_an_object(spec)
-
-
-def _parse_text(text: str, spec: ToolSpec) -> Parsed:
-    if len(text) > MAX_ARGUMENT_CHARS:
-        raise ToolError(
-            ToolErrorCode.INVALID_PARAM,
-            f"The arguments are {len(text):,} characters long; {MAX_ARGUMENT_CHARS:,} are allowed. Send less at a time.",
-            reason="too_big",
-        )
-    value = _decode(text, spec)
-    if value.__class__ is dict:
-        if len(text) > MAX_ARGUMENT_DEPTH and text.count("{") + text.count("[") > MAX_ARGUMENT_DEPTH:
-            _check_depth(value, MAX_ARGUMENT_DEPTH)
-        return Parsed(value)
-    if value is None:
-        return Parsed({}, ("empty_arguments",))
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        inner = _decode(value, spec)
-        if isinstance(inner, dict):
-            _check_depth(inner, MAX_ARGUMENT_DEPTH)
-            return Parsed(inner, ("doubly_encoded",))
-    raise _not_an_object(spec)
-
-
-def _decode(text: str, spec: ToolSpec) -> Any:
-    try:
-        return from_json(text, allow_inf_nan=False, cache_strings="keys")
-    except ValueError as error:
-        if not text or text.isspace():
-            return None
-        if "recursion limit" in str(error):
-            raise _too_deep() from None
-        raise ToolError(
-            ToolErrorCode.INVALID_FORMAT,
-            f"The arguments are not JSON: {error}. Nothing was run. Send one complete JSON object that fits this schema: "
-            f"{_schema_hint(spec)}",
-            reason="args_not_json",
-        ) from None
-
-
-def _not_an_object(spec: ToolSpec) -> ToolError:
-    return ToolError(
-        ToolErrorCode.INVALID_FORMAT,
-        f"The arguments must be one JSON object. Nothing was run. The schema is: {_schema_hint(spec)}",
-        reason="args_not_object",
-    )
-
-
-def _schema_hint(spec: ToolSpec) -> str:
-    text = json.dumps(spec.parameters, separators=(",", ":"))
-    return text if len(text) <= 2_000 else f"an object with {', '.join(spec.parameters.get('properties', {}))}"
-
-
-def _too_deep() -> ToolError:
-    return ToolError(
-        ToolErrorCode.INVALID_PARAM,
-        f"The arguments are nested more than {MAX_ARGUMENT_DEPTH} levels deep. Send a flatter value.",
-        reason="too_deep",
-    )
-
-
-def _check_depth(value: Any, left: int) -> None:
-    if left == 0:
-        raise _too_deep()
-    for inner in value.values() if isinstance(value, Mapping) else value:
-        if isinstance(inner, Mapping | list | tuple):
-            _check_depth(inner, left - 1)
 
 
 def validate_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any] | Parsed:
@@ -206,7 +98,7 @@ def validate_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str
 def _reread(schema: CompiledSchema, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     decoded, places = schema.decode_embedded(arguments)
     if places:
-        _check_depth(decoded, MAX_ARGUMENT_DEPTH)
+        check_depth(decoded, MAX_ARGUMENT_DEPTH)
     kept = schema.drop_nulls(decoded)
     notes = tuple(f"decoded: {place}" for place in places)
     return kept, notes if kept is decoded else (*notes, "nulls_left_out")
@@ -229,7 +121,7 @@ def bind_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> Mapping[str, An
     for value in arguments.values():
         if value.__class__ is dict or value.__class__ is list:
             # The function may change what it is given: neither the record nor the caller's own object.
-            arguments = _own_containers(arguments)
+            arguments = own_containers(arguments)
             break
     if spec.bind is None:
         return arguments
@@ -237,12 +129,6 @@ def bind_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> Mapping[str, An
         return spec.bind(arguments)
     except BindError as error:
         raise invalid_arguments(spec, error.issues) from None
-
-
-def _own_containers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _own_containers(inner) for key, inner in value.items()}
-    return [_own_containers(inner) for inner in value] if isinstance(value, list) else value
 
 
 def invalid_arguments(spec: ToolSpec, issues: tuple[Issue, ...]) -> ToolError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..arguments import Parsed
 from ..errors import ToolError, classify
 from ..invocation import ToolInvocation
 from ..machine import Firing
 from ..outcome import broken_tool_response, error_response
-from ..stages import Parsed, Stages
+from ..stages import Stages
 
 
 def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:

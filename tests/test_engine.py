@@ -43,7 +43,7 @@ from fsm_engine import (
     on_transition,
     tool,
 )
-from fsm_engine.stages import parse_arguments
+from fsm_engine.arguments import parse_arguments
 
 from .support import Stuck, Watch, assert_ended, assert_told_in_full, idle, logged, now, play, until, virtual
 
@@ -196,8 +196,8 @@ BAD_INPUT: list[tuple[str, Any, str, str]] = [
     ("an object of Python in a field", {"a": object()}, "INVALID_PARAM", "unvalidatable"),
     ("an object with a hostile repr", {"a": HasAHostileRepr()}, "INVALID_PARAM", "unvalidatable"),
     ("keys of several types", {"a": 1, 2: 3}, "INVALID_PARAM", "unvalidatable"),
-    ("a lone surrogate, as text", '{"a": "\\ud800"}', "INVALID_FORMAT", "args_not_json"),
-    ("a lone surrogate", {"a": "\ud800"}, "INVALID_PARAM", "unvalidatable"),
+    ("a lone surrogate, as text", '{"a": "\\ud800"}', "INVALID_PARAM", "wrong_type"),
+    ("a lone surrogate", {"a": "\ud800"}, "INVALID_PARAM", "wrong_type"),
 ]
 
 

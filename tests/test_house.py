@@ -28,8 +28,8 @@ PACKAGE_FOLDERS = {"fsm_engine": "fsm_engine", "fsm_engine.states": "states", "f
 # From the inside out. A module imports from its own row and the rows before it; the first row imports nothing of ours.
 ROOMS = (
     (
+        "_characters",
         "_codes",
-        "_json",
         "clock",
         "docstrings",
         "eager",
@@ -43,7 +43,7 @@ ROOMS = (
         "walk_cover",
         "window",
     ),
-    ("_client_errors", "_normalise", "_traces", "context"),
+    ("_client_errors", "_json", "_normalise", "_traces", "context"),
     ("jsonable",),
     ("_issue", "_model_text", "attempt", "text"),
     ("_error_info", "errors", "schema_words"),
@@ -54,7 +54,7 @@ ROOMS = (
     ("_validator_answers", "breaker_circuit", "drawing", "event_schema", "hooking", "results", "run", "signature"),
     ("breaker", "diagram", "run_log", "validators"),
     ("alerts", "spec"),
-    ("circuits", "execution", "health", "registry"),
+    ("arguments", "circuits", "execution", "health", "registry"),
     ("runtime",),
     ("admission", "stages"),
     ("activities", "hooks"),

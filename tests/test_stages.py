@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from fsm_engine import Invalid, ToolCall, ToolError, ToolRegistry, ToolResponse, ToolSpec
+from fsm_engine.arguments import MAX_ARGUMENT_CHARS, MAX_ARGUMENT_DEPTH, Parsed, parse_arguments
 from fsm_engine.stages import (
-    MAX_ARGUMENT_CHARS,
-    MAX_ARGUMENT_DEPTH,
-    Parsed,
     bind_arguments,
-    parse_arguments,
     resolve_tool,
     standardise_result,
     validate_arguments,
