@@ -5,6 +5,7 @@ Begin with `ToolEngine` and `tool`; `Lifecycle` is for those who extend the mach
 
 from .agent import Agent, AgentRun
 from .alerts import Alert, AlertKind
+from .approval import Approval, Approve, Decision, Deny, Verdict
 from .arguments import Parsed
 from .attempt import Attempt
 from .breaker import CircuitBreaker
@@ -73,12 +74,16 @@ __all__ = [
     "AgentRun",
     "Alert",
     "AlertKind",
+    "Approval",
+    "Approve",
     "Attempt",
     "BreakerPolicy",
     "CircuitBreaker",
     "CircuitState",
     "Clock",
     "ConfigurationError",
+    "Decision",
+    "Deny",
     "Effect",
     "Ending",
     "EngineClosedError",
@@ -140,6 +145,7 @@ __all__ = [
     "ToolState",
     "ToolStatus",
     "TransitionRefusedError",
+    "Verdict",
     "VirtualClock",
     "gate",
     "named",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ._codes import Effect, ToolErrorCode
 from .jsonable import json_text
+from .text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from ._issue import Issue
     from ._json import JsonValue
 
-__all__ = ["LOSSY", "error_text", "partial_text"]
+__all__ = ["LOSSY", "approval_text", "error_text", "partial_text"]
 
 LOSSY: Final = "lossy"
 """The entry of `stats` with the JSON paths at which data could not be represented or was left out."""
@@ -25,6 +27,8 @@ _LIKELY_AGAIN: Final = "The same call is likely to fail again: choose another wa
 _REFUSED: Final = (
     "The service refused it. See whether the arguments are the reason, choose another way, or tell the user."
 )
+_CHANGE_LIMIT: Final = 500
+"""Characters of an argument in the line on what was changed."""
 _LATER: Final = "Try again later, or use another tool."
 
 _NEXT_STEP: Final[Mapping[str, str]] = {
@@ -74,6 +78,26 @@ def partial_text(text: str, reason: str | None, stats: Mapping[str, JsonValue]) 
 def error_text(info: ErrorInfo) -> str:
     """Code, message, each failed check, what is known of the effect, how long to wait, and what to do next."""
     return "\n".join(_error_lines(info))
+
+
+def approval_text(approval: Mapping[str, JsonValue]) -> str:
+    """A line on who decided, when, and what was changed; nothing, if somebody unnamed agreed to the call as it was."""
+    by, at, changed = approval.get("by"), approval.get("at"), approval.get("changed")
+    if not by and not changed:
+        return ""
+    when = f" at {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC" if isinstance(at, int | float) else ""
+    line = f"\nThis call was {approval.get('verdict')} by {by or 'a person'}{when}"
+    if not isinstance(changed, dict) or not changed:
+        return f"{line}."
+    return f"{line}, who changed the arguments: {'; '.join(_change(name, changed[name]) for name in changed)}."
+
+
+def _change(name: str, change: JsonValue) -> str:
+    old, new = (
+        shorten(json_text(change[key]), _CHANGE_LIMIT) if isinstance(change, dict) and key in change else "left out"
+        for key in ("from", "to")
+    )
+    return f"{name} is {new}, was {old}"
 
 
 def _error_lines(info: ErrorInfo) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, cast
 from ._codes import Effect, code_facts
 from ._error_info import ErrorInfo
 from ._issue import Issue
-from ._model_text import LOSSY, error_text, partial_text
+from ._model_text import LOSSY, approval_text, error_text, partial_text
 from .errors import classify
 from .jsonable import (
     MAX_DEPTH,
@@ -60,7 +60,7 @@ class ToolResponse(_Late):
     `data`: any value, kept as strict JSON (:mod:`fsm_engine.jsonable`) in containers of its own.
     `error_info`: on an error, and only there. `reason`: why a result is partial, and only there.
     `stats`: ``time_ms``, ``attempts``, ``queue_ms`` and what else was measured. `context`: ``tool``, ``arguments``,
-    ``call_id``.
+    ``call_id``, and ``approval``, if a person was asked.
 
     Data that cannot be represented never passes for a full success: the response is partial then, with reason
     ``"unserialisable"`` (``"truncated"`` if it was only too large or too deep), and ``stats["lossy"]`` has the paths.
@@ -206,7 +206,10 @@ class ToolResponse(_Late):
         if limit is not None and len(text) > limit:
             is_json = self.error_info is None and self.data is not None and text == json_text(self.data)
             text = shorten_json(self.data, limit) if is_json else shorten(text, limit)
-        return partial_text(text, self.reason, self.stats) if self.status is _PARTIAL else text
+        if self.status is _PARTIAL:
+            text = partial_text(text, self.reason, self.stats)
+        approval = _approval_of(self)
+        return text if approval is None else f"{text}{approval_text(approval)}"
 
     def to_dict(self) -> dict[str, JsonValue]:
         """The response as a JSON object, without the operator's text. It shares the containers: read, do not change.
@@ -282,6 +285,15 @@ def complete_later(
     _drop_stats(response)
     _drop_context(response)
     return response
+
+
+def _approval_of(response: ToolResponse) -> Mapping[str, Any] | None:
+    """What was decided on the call. Context that was put off has none, and is not put together to find that out."""
+    try:
+        approval = _CONTEXT.__get__(response).get("approval")
+    except AttributeError:
+        return None
+    return approval if isinstance(approval, Mapping) else None
 
 
 def text_of(data: JsonValue) -> str:

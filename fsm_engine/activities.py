@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .admission import Admission
+from .approval import OnApproval, Verdict, consult, log_decision, log_question
 from .attempt import Attempt
 from .clock import Clock
 from .eager import Spawner
@@ -55,6 +56,7 @@ class Workshop:
         on_late: is told of a function that ended after everybody had left.
         on_abandoned: is told of a coroutine that went on after it was cancelled.
         cancel_grace: seconds that a cancelled coroutine may take to clean up.
+        on_approval: is asked about calls that need approval; `None`: nobody but those who watch.
     """
 
     registry: ToolRegistry
@@ -66,6 +68,7 @@ class Workshop:
     on_late: Callable[[Attempt, BaseException | None], object]
     on_abandoned: Callable[[Attempt], object]
     cancel_grace: float
+    on_approval: OnApproval | None = None
 
 
 class Activities:
@@ -111,24 +114,43 @@ class Activities:
 
     async def awaiting_approval(self, invocation: ToolInvocation) -> str:
         """Wait for a person; this time does not count against the deadline."""
-        spec = _spec_of(invocation)
+        spec, approval = _spec_of(invocation), invocation.approval
+        if approval is None or approval.taken.is_set():  # a row of the user's leads here, past the gate that asks
+            invocation.ask()
         began = self._clock.monotonic()
         until = None if spec.approval_timeout is None else began + spec.approval_timeout
-        while (decision := invocation.take_decision()) is None:
-            now = self._clock.monotonic()
-            if invocation.is_cancel_requested:
-                return self.cancelled(invocation, Effect.NONE)
-            if until is not None and now >= until:
-                invocation.is_approved = invocation.is_asking = False
-                invocation.response = unanswered_response(spec.name, spec.approval_timeout or 0.0)
-                return "decide"
-            await invocation.pause(until)
-        invocation.is_approved = decision.approved
-        if not decision.approved:
-            invocation.response = denied_response(spec.name, decision.reason)
+        asking = self._ask(invocation)
+        try:
+            while (decision := invocation.take_decision()) is None:
+                if invocation.is_cancel_requested:
+                    invocation.questions[-1].cancel(invocation.cancel_reason)
+                elif until is not None and self._clock.monotonic() >= until:
+                    invocation.questions[-1].expire()
+                else:
+                    await invocation.pause(until)
+        finally:
+            if asking is not None:
+                asking.cancel()
+        log_decision(self._shop.logger, invocation, self._clock.monotonic() - began)
+        if decision.verdict is Verdict.CANCELLED:
+            invocation.is_cancel_requested, invocation.cancel_reason = True, decision.reason
+            return self.cancelled(invocation, Effect.NONE)
+        if decision.verdict is Verdict.EXPIRED:
+            invocation.response = unanswered_response(spec.name, spec.approval_timeout or 0.0)
+        elif not decision.approved:
+            invocation.response = denied_response(spec.name, decision.reason, decision.by)
         if invocation.deadline is not None:
             invocation.deadline += self._clock.monotonic() - began
         return "decide"
+
+    def _ask(self, invocation: ToolInvocation) -> asyncio.Task[None] | None:
+        """Say in the log that the call waits, and ask whoever the engine was given to ask."""
+        ask, logger = self._shop.on_approval, self._shop.logger
+        log_question(logger, invocation, is_anybody_told=ask is not None or invocation.sink is not None)
+        if ask is None:
+            return None
+        name = f"{invocation.uid} on_approval"
+        return invocation.loop.create_task(consult(ask, invocation, logger), name=name)
 
     # -- the attempt ---------------------------------------------------------------------------------------------
 
@@ -348,6 +370,9 @@ class Activities:
 
     def cancelled(self, invocation: ToolInvocation, effect: Effect) -> str:
         """Answer for an invocation that nobody wants any more."""
+        if invocation.questions:  # nobody is to agree to it from now on
+            invocation.questions[-1].cancel(invocation.cancel_reason)
+            invocation.questions[-1].taken.set()
         attempt = invocation.attempt
         if attempt is not None and attempt.ended_at is None:
             attempt.finish(self._clock.monotonic(), ToolErrorCode.CANCELLED.value)

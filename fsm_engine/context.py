@@ -63,6 +63,15 @@ class ToolContext:
         return self._invocation.uid
 
     @property
+    def call_id(self) -> str | None:
+        """The model's id of the call; `None`: it gave none.
+
+        A model's client that repeats a request may send the very same call again, which is an invocation of its own
+        with another `idempotency_key`; by this id it can be recognised.
+        """
+        return self._invocation.call.id
+
+    @property
     def cancelled(self) -> bool:
         """Nobody wants the result any more; a tool in a thread should look now and then, and stop."""
         return self._attempt.is_unwanted

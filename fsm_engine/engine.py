@@ -14,6 +14,7 @@ from typing import Any, Self
 from .activities import Activities, Activity, Workshop
 from .admission import Admission
 from .alerts import Alert, AlertKind, Alerts
+from .approval import OnApproval
 from .assembly import build_machine, merge_activities, states_stopped_by_gates
 from .attempt import Attempt
 from .breaker import CircuitBreaker
@@ -60,6 +61,8 @@ class ToolEngine:
         max_concurrency: attempts that may run at once, all tools together; `None`: any number.
         max_threads: threads for tools that are plain functions.
         cancel_grace: seconds that a cancelled coroutine may take to clean up before it is left to itself.
+        on_approval: is asked about each call that needs approval, with the invocation; a plain function (in a thread) or
+            a coroutine function that answers `True`, `False`, `Approve(...)`, `Deny(...)`, or `None` to leave it open.
 
     Raises:
         ConfigurationError: something cannot work; the message says what to change.
@@ -88,10 +91,15 @@ class ToolEngine:
         max_concurrency: int | None = None,
         max_threads: int = DEFAULT_THREADS,
         cancel_grace: float = 1.0,
+        on_approval: OnApproval | None = None,
     ) -> None:
         check_count("max_concurrency", max_concurrency)
         check_count("max_threads", max_threads)
         check_seconds("cancel_grace", cancel_grace, zero_allowed=True)
+        if on_approval is not None and not callable(on_approval):
+            raise ConfigurationError(
+                f"on_approval must be a function of an invocation, not {type(on_approval).__name__}"
+            )
         self.clock: Clock = clock or SystemClock()
         self.registry = ToolRegistry()
         self._stages = stages or Stages()
@@ -120,6 +128,7 @@ class ToolEngine:
             on_late=self._report_late,
             on_abandoned=self._report_abandoned,
             cancel_grace=cancel_grace,
+            on_approval=on_approval,
         )
         machine = build_machine(lifecycle, hooks, self._stages, self._logger)
         self.lifecycle = machine.lifecycle

@@ -82,6 +82,10 @@ class ToolExecutionEvent(ToolEvent):
         delay: seconds until the next attempt, while retrying.
         chunk: a piece of the tool's output, a strict-JSON value.
         arguments: what a person is asked to agree to, while awaiting approval.
+        arguments_json: the same as exact JSON text, with escapes for all characters that cannot be seen or that change
+            how others are seen: what is to be shown to that person. A parser may round large numbers.
+        approval: on leaving that state: `verdict`, `by` whom, `reason`, `at`, and after an edit the `arguments` and what
+            was `changed` in them.
     """
 
     type: ClassVar[str] = "tool_execution"
@@ -93,6 +97,8 @@ class ToolExecutionEvent(ToolEvent):
     delay: float | None = None
     chunk: Any = None
     arguments: Mapping[str, Any] | None = None
+    arguments_json: str | None = None
+    approval: Mapping[str, Any] | None = None
 
     @property
     def is_state_change(self) -> bool:
@@ -135,12 +141,17 @@ class ToolResultEvent(ToolEvent):
 
 
 class ToolErrorEvent(ToolEvent):
-    """The call has failed, was denied or was cancelled."""
+    """The call has failed, was denied or was cancelled.
+
+    Attributes:
+        approval: what was decided, if the call ends by that: `verdict`, `by` whom, `reason`, `at`.
+    """
 
     type: ClassVar[str] = "tool_error"
 
     tool_name: str
     result: ToolResponse
+    approval: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The event as a strict-JSON object; `error` is the `error_info` of the response."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from .approval import Approval, Decision
 from .attempt import Attempt
 from .calls import ToolCall, fingerprint, made_id, printable_name
 from .errors import ConfigurationError, Effect
@@ -40,6 +42,7 @@ class HistoryEntry(NamedTuple):
         source, trigger, dest: of the row that was taken.
         guard: the guard that passed; `None`: the row has none.
         at: monotonic seconds.
+        decision: what was decided on the call, on leaving `AWAITING_APPROVAL`.
     """
 
     source: str
@@ -47,13 +50,7 @@ class HistoryEntry(NamedTuple):
     guard: str | None
     dest: str
     at: float
-
-
-class Decision(NamedTuple):
-    """What a person has said of a call that needs approval."""
-
-    approved: bool
-    reason: str = ""
+    decision: Decision | None = None
 
 
 # A Struct: forty fields, most of which most invocations never touch, cost little to make and less to read.
@@ -72,6 +69,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         attempts: the runs of the tool's function so far.
         deadline: monotonic seconds by which all must be over; `None`: no limit.
         notes: what the engine did to the call on its way (`empty_arguments`, say), for the response's context.
+        questions: the times that a person was asked to approve it; the newest is `approval`.
         shared: the identical call whose result this one has, as its tool is `single_flight`; `None`: it has run itself.
     """
 
@@ -100,6 +98,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
 
     is_refused: bool = False
     is_approval_missing: bool = False
+    is_approval_wanted: bool = False
     is_approved: bool = False
     has_fallback_for_refusal: bool = False
     has_fallback_for_failure: bool = False
@@ -108,8 +107,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     is_cancel_requested: bool = False
     cancel_reason: str = ""
     interruption: asyncio.CancelledError | None = None
-    is_asking: bool = False
-    decision: Decision | None = None
+    questions: tuple[Approval, ...] = ()
     slots: tuple[Slots, ...] = ()
     permit: Permit | None = None
     shared: ToolInvocation | None = None
@@ -117,7 +115,6 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     runtime: ToolRuntime | None = None
 
     _id: str | None = None
-    _approved_key: str | None = None
     _ending: int = 0
     _waiter: asyncio.Future[None] | None = None
     _ended: asyncio.Future[None] | None = None
@@ -155,7 +152,23 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     @property
     def history(self) -> tuple[HistoryEntry, ...]:
         """The transitions so far."""
-        return tuple(HistoryEntry(row.source, row.trigger, row.guard, row.dest, at) for row, at in self.moves)
+        decisions = (each.decision for each in self.questions)
+        return tuple(
+            HistoryEntry(
+                row.source,
+                row.trigger,
+                row.guard,
+                row.dest,
+                at,
+                next(decisions, None) if row.source == ToolState.AWAITING_APPROVAL else None,
+            )
+            for row, at in self.moves
+        )
+
+    @property
+    def approval(self) -> Approval | None:
+        """The newest question to a person: what was shown, and what was decided; `None`: nobody was asked."""
+        return self.questions[-1] if self.questions else None
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -218,6 +231,8 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         """
         if self.is_final or self.is_cancel_requested:
             return False
+        if self.questions and not self.questions[-1].cancel(reason):
+            return False
         self.is_cancel_requested, self.cancel_reason = True, reason
         if self._is_result_in:
             return False
@@ -237,53 +252,80 @@ class ToolInvocation(Struct, eq=False, weakref=True):
             return attempt.is_unwanted or (attempt.run is not None and attempt.run.finished)
         return self.error is None or not (self.is_retry_allowed or self.has_fallback_for_failure)
 
-    def approve(self, arguments: Mapping[str, Any] | None = None) -> bool:
+    def approve(self, arguments: Mapping[str, Any] | None = None, *, by: str | None = None) -> bool:
         """Agree to the call; `False`: it does not wait for a decision (any more).
 
         Args:
             arguments: run it with these instead. They are checked like the model's; the call waits on if they fail.
+            by: who agrees; it is told to whoever watches, and kept.
 
         Raises:
             ToolError: the edited arguments are not valid; `issues` says what is wrong.
         """
-        if not self._awaits_decision:
-            return False
-        assert self.spec is not None, "only a call whose tool is known waits for approval"
-        if arguments is not None:
-            self.arguments = self._check_edit(self.call._replace(arguments=arguments), self.spec)
-        self._approved_key = self.approval_key()
-        return self._decide(Decision(True))
+        approval = self._open_question
+        return approval is not None and approval.approve(arguments, by=by) and self._told()
 
-    def deny(self, reason: str = "") -> bool:
-        """Refuse the call; the model is told why. `False`: it does not wait for a decision (any more)."""
-        return self._awaits_decision and self._decide(Decision(False, reason))
+    def deny(self, message: str = "", *, by: str | None = None) -> bool:
+        """Refuse the call; the model is told why. `False`: it does not wait for a decision (any more).
+
+        Args:
+            message: why.
+            by: who refuses.
+        """
+        approval = self._open_question
+        return approval is not None and approval.deny(message, by=by) and self._told()
+
+    def check_edit(self, arguments: Any) -> dict[str, Any]:
+        """What the tool would get if the call were approved with these arguments; nothing is decided.
+
+        Raises:
+            ToolError: they are not valid; `issues` says what is wrong.
+        """
+        assert self.spec is not None, "only a call whose tool is known can be edited"
+        return self._check_edit(self.call._replace(arguments=arguments), self.spec)
 
     @property
-    def _awaits_decision(self) -> bool:
-        asks = self.is_asking and self.state == ToolState.AWAITING_APPROVAL
-        return asks and self.decision is None and not self.is_cancel_requested
+    def _open_question(self) -> Approval | None:
+        return self.approval if self.state == ToolState.AWAITING_APPROVAL and not self.is_cancel_requested else None
 
-    def _decide(self, decision: Decision) -> bool:
-        self.decision = decision
+    def _told(self) -> bool:
         self.wake_from_any_thread()
         return True
 
+    def ask(self) -> None:
+        """A person must agree to the arguments as they are now."""
+        assert self.spec is not None, "an approval is bound to a tool"
+        call, spec, check = self.call, self.spec, self._check_edit  # not self, which holds the question
+        self.questions = (
+            *self.questions,
+            Approval(
+                spec,
+                self.arguments or {},
+                lambda arguments: check(call._replace(arguments=arguments), spec),
+                self.clock.wall,
+            ),
+        )
+
     def take_decision(self) -> Decision | None:
-        """What a person has said, once; it may have been said from the very hook that asked."""
-        decision, self.decision = self.decision, None
-        if decision is not None:
-            self.is_asking = False
+        """What was decided, and from now on it counts; `None`: nothing yet."""
+        approval = self.approval
+        decision = None if approval is None else approval.decision
+        if approval is not None and decision is not None:
+            if decision.arguments is not None:
+                self.arguments = deepcopy(decision.arguments)  # the record stays what it is, whoever changes these
+            self.is_approved = decision.approved
+            approval.taken.set()
         return decision
 
     def approval_key(self) -> str:
-        """What an approval is bound to: the tool, its version, and these very arguments."""
-        assert self.spec is not None, "an approval is bound to a tool"
+        """What tells the call from others: the tool, its version, and these very arguments."""
+        assert self.spec is not None, "a key is of a tool"
         return fingerprint(self.spec.name, self.spec.version, self.arguments)
 
     @property
     def is_approval_given(self) -> bool:
         """A person has agreed, and to these very arguments."""
-        return self._approved_key is not None and self._approved_key == self.approval_key()
+        return bool(self.questions) and self.questions[-1].agrees_to(self.arguments)
 
     def __await__(self) -> Generator[Any, None, ToolInvocation]:
         if not self.is_final:

@@ -95,7 +95,7 @@ def cancelled_response(tool: str, why: str, *, effect: Effect) -> ToolResponse:
     )
 
 
-_OF_ONE_CALL = frozenset({"time_ms", "attempts", "queue_ms", "tool", "arguments", "call_id", "notes"})
+_OF_ONE_CALL = frozenset({"time_ms", "attempts", "queue_ms", "tool", "arguments", "call_id", "notes", "approval"})
 
 
 def shared_response(response: ToolResponse) -> ToolResponse:
@@ -107,12 +107,12 @@ def shared_response(response: ToolResponse) -> ToolResponse:
     )
 
 
-def denied_response(tool: str, why: str) -> ToolResponse:
+def denied_response(tool: str, why: str, by: str | None = None) -> ToolResponse:
     """A person has said no."""
     because = f": {why}" if why else ""
     return ToolResponse.error(
         ToolErrorCode.APPROVAL_DENIED,
-        f"{tool} was not run, as a person denied it{because}.",
+        f"{tool} was not run, as {by or 'a person'} denied it{because}.",
         reason="denied",
         effect=Effect.NONE,
     )

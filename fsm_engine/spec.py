@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .schema import CompiledSchema
 
 DEFAULT_TIMEOUT = 60.0
+DEFAULT_APPROVAL_TIMEOUT = 600.0
+"""Seconds; long enough for a person to be found, and short enough that nobody waits for ever for one who is not there."""
 SYNC_CONCURRENCY = 8
 """A hanging sync tool keeps a thread for each call; eight of them leave the pool (32) to the others."""
 
@@ -61,7 +63,7 @@ class ToolSpec:
         read_only: it changes nothing, so it may be retried, and nothing is unclear after a time-out.
         destructive: it destroys something; for whoever decides on approvals.
         needs_approval: a person must agree to each call, or to those whose arguments the function answers `True` for.
-        approval_timeout: seconds to wait for that person; `None`: any time.
+        approval_timeout: seconds to wait for that person, ten minutes if nothing is said; `None`: any time.
         fallback: what answers in its place when it cannot be called: `"last_good"` (for read-only tools), a function
             of the same arguments, or a `FallbackPolicy`, which can also stand in after failures.
         output_schema: JSON Schema of the result's `data`; a result that does not fit is an error.
@@ -109,7 +111,7 @@ class ToolSpec:
     read_only: bool = False
     destructive: bool = False
     needs_approval: NeedsApproval = False
-    approval_timeout: float | None = None
+    approval_timeout: float | None = DEFAULT_APPROVAL_TIMEOUT
     fallback: Literal["last_good"] | Callable[..., Any] | FallbackPolicy | None = None
     output_schema: Mapping[str, Any] | None = None
     max_result_chars: int | None = 100_000

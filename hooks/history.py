@@ -9,7 +9,7 @@ from ..errors import ToolErrorCode
 from ..invocation import ToolInvocation
 from ..jsonable import to_jsonable
 from ..machine import Firing
-from ..response import ToolResponse, complete_later
+from ..response import ToolResponse, complete_later, completed
 from .logging import Levels, log_end, log_transition
 from .publishing import publish_transition
 
@@ -54,21 +54,23 @@ def _complete(invocation: ToolInvocation, now: float) -> None:
     arguments: Mapping[str, Any] | None = invocation.arguments
     if spec is not None and spec.hides and arguments is not None:
         arguments = spec.shown(arguments)
-    # Most responses are read for their text alone, so the rest is put together by whoever asks for it.
-    invocation.response = complete_later(
-        response,
-        _facts,
-        (
-            now - invocation.started_at,
-            len(invocation.attempts),
-            invocation.queue_seconds,
-            call.name if spec is not None else invocation.tool_name,
-            call.id or invocation.id,
-            arguments,
-            invocation.notes,
-            None if spec is None else spec.version,
-        ),
+    about = (
+        now - invocation.started_at,
+        len(invocation.attempts),
+        invocation.queue_seconds,
+        call.name if spec is not None else invocation.tool_name,
+        call.id or invocation.id,
+        arguments,
+        invocation.notes,
+        None if spec is None else spec.version,
     )
+    approval = invocation.approval
+    if approval is None or approval.decision is None:
+        # Most responses are read for their text alone, so the rest is put together by whoever asks for it.
+        invocation.response = complete_later(response, _facts, about)
+    else:  # what a person has decided is part of what the model reads
+        stats, context = _facts(*about)
+        invocation.response = completed(response, stats, context | {"approval": approval.told()})
 
 
 def _facts(

@@ -10,6 +10,7 @@ from ..errors import ToolError, classify
 from ..invocation import ToolInvocation
 from ..machine import Firing
 from ..outcome import broken_tool_response, error_response
+from ..spec import NeedsApproval
 from ..stages import Stages
 
 
@@ -30,9 +31,7 @@ def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:
             invocation.arguments = checked
             invocation.bound = bind(spec, checked)
             if spec.needs_approval:
-                wanted = spec.needs_approval if isinstance(spec.needs_approval, bool) else spec.needs_approval(checked)
-                is_missing = bool(wanted) and not invocation.is_approval_given
-                invocation.is_approval_missing = invocation.is_asking = is_missing
+                _ask_if_wanted(invocation, spec.needs_approval, checked)
         except ToolError as error:
             invocation.refuse(error_response(error))
         except KeyboardInterrupt:
@@ -43,3 +42,12 @@ def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:
             invocation.refuse(broken_tool_response(spec.name, "a check of its arguments", error))
 
     return check
+
+
+def _ask_if_wanted(invocation: ToolInvocation, wanted: NeedsApproval, arguments: dict[str, Any]) -> None:
+    """Once a person is wanted, that stands: what was decided is on record, and is not decided again."""
+    if not invocation.is_approval_wanted:
+        invocation.is_approval_wanted = bool(wanted if isinstance(wanted, bool) else wanted(arguments))
+    invocation.is_approval_missing = invocation.is_approval_wanted and not invocation.is_approval_given
+    if invocation.is_approval_missing:
+        invocation.ask()
