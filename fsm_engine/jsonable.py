@@ -28,13 +28,15 @@ Integers above 2**53 stay integers: Python and JSON allow them, JavaScript round
 
 from __future__ import annotations
 
+import re
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final, NamedTuple, cast
 
 from ._characters import whole_characters
 from ._json import JsonValue, json_text
 from ._normalise import WIDE_INT, Normaliser
 
-__all__ = ["MAX_DEPTH", "MAX_SIZE", "JsonValue", "Jsonable", "json_text", "to_jsonable"]
+__all__ = ["MAX_DEPTH", "MAX_SIZE", "JsonValue", "Jsonable", "json_text", "to_jsonable", "wire_text"]
 
 MAX_DEPTH: Final = 64
 """Levels of nesting, unless told otherwise."""
@@ -97,6 +99,23 @@ def clean_text(text: Any, name: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{name} must be text, not {type(text).__name__}")
     return whole_characters(str.__str__(text))
+
+
+def wire_text(value: Any) -> str:
+    r"""The JSON text of any value as it leaves the process: strict, one line, ASCII alone.
+
+    >>> print(wire_text({"answer": "na\u00efve", "rate": float("nan")}))
+    {"answer":"na\u00efve","rate":"NaN"}
+    """
+    try:
+        text = json_text(value)
+    except ValueError:  # what a caller gave as Python values, or half a character
+        text = json_text(to_jsonable(value).value)
+    # Outside of its texts JSON is ASCII, and inside of them each character may be written as an escape.
+    return text if text.isascii() else _BEYOND_ASCII.sub(lambda found: encode_basestring_ascii(found[0])[1:-1], text)
+
+
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
 class _NotPlainError(Exception):

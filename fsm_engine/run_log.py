@@ -13,7 +13,6 @@ and may come back with its last number like any other late reader.
 from __future__ import annotations
 
 import asyncio
-import json
 import weakref
 from bisect import bisect_right
 from collections import deque
@@ -23,7 +22,7 @@ from typing import Self
 
 from .errors import ConfigurationError, FsmEngineError
 from .events import Event, GapEvent
-from .jsonable import JsonValue, json_text, to_jsonable
+from .jsonable import wire_text
 from .run import gap_before, thin_out
 
 MAX_EVENTS = 10_000
@@ -289,13 +288,4 @@ class Reader:
 
 
 def _text_of(event: Event) -> str:
-    wire: JsonValue = event.to_dict()
-    try:
-        text = json_text(wire)
-    except ValueError:  # arguments that a caller gave as Python values, or half a character
-        wire = to_jsonable(wire).value
-        text = json_text(wire)
-    return text if text.isascii() else _in_ascii(wire)
-
-
-_in_ascii = json.JSONEncoder(separators=(",", ":")).encode  # three times as slow
+    return wire_text(event.to_dict())

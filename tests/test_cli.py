@@ -213,7 +213,7 @@ def test_forms_of_the_tools(folder: Path, tools: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[{", "is not JSON (line 1, column 3"),
+        ("[{", "is not strict JSON (EOF while parsing an object at line 1 column 2"),
         ("3", "holds a number; give a JSON list of calls"),
         ("null", "holds null"),
         ('"x"', "holds text"),

@@ -498,7 +498,7 @@ async def yielding(thing: Any) -> None:
     await _yield(thing)
 
 
-@pytest.mark.parametrize("thing", [7, "text", answer], ids=str)
+@pytest.mark.parametrize("thing", [7, "text", answer], ids=["number", "text", "function"])
 async def test_a_coroutine_that_yields_what_no_task_can_wait_for_is_told_so(thing: Any) -> None:
     run = await finished(Nursery().start(yielding(thing)))
     assert isinstance(run.error, RuntimeError)

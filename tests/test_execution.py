@@ -93,7 +93,19 @@ def wrapped(*args: Any, **kwargs: Any) -> Any:
         (hands_out_a_generator, [3]),
         (hands_out_an_async_generator, [3]),
     ],
-    ids=str,
+    ids=[
+        "coroutine function",
+        "function",
+        "object",
+        "method",
+        "partial",
+        "hands out a coroutine",
+        "wrapped",
+        "generator",
+        "async generator",
+        "hands out a generator",
+        "hands out an async generator",
+    ],
 )
 async def test_functions_of_every_kind_are_called(function: Callable[..., Any], data: Any) -> None:
     engine = ToolEngine([ToolSpec(name="t", func=function)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from ..errors import ConfigurationError
 from ..providers.openai_chat import calls_from_message
 from ..registry import ToolRegistry
 from ..spec import ToolSpec
+from ..strict_json import JsonTextError, read_strictly
 
 _FORMS = (
     'give a JSON list of calls such as [{"id": "c1", "name": "add", "arguments": {"a": 1}}], or an OpenAI chat message '
@@ -47,13 +47,9 @@ def read_calls(source: str) -> list[Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise _bad_calls(f"{where} cannot be read as text in UTF-8: {error}") from None
     try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise _bad_calls(
-            f"{where} is not JSON (line {error.lineno}, column {error.colno}: {error.msg}); {_FORMS}"
-        ) from None
-    except RecursionError:
-        raise _bad_calls(f"{where} is nested too deeply; {_FORMS}") from None
+        given = read_strictly(text)
+    except JsonTextError as error:
+        raise _bad_calls(f"{where} is not strict JSON ({error}); {_FORMS}") from None
     return _calls_in(given, where)
 
 

@@ -32,12 +32,13 @@ from .bodies import (
     ToolInfo,
     Tools,
 )
-from .runs import Authorize, Runs, RunsMessages, ServerLimits, decide
-from .sse import STREAM_ANSWER, read_last_event_id, stream
+from .reading import StrictRoute
+from .runs import MAX_UID_CHARS, Authorize, Runs, RunsMessages, ServerLimits, decide
+from .sse import NOTHING_LEFT, STREAM_ANSWER, nothing_left, read_last_event_id, stream
 from .websocket import converse
 
 _RunId = Annotated[str, Path(max_length=100, description="from the header X-Run-ID")]
-_Uid = Annotated[str, Path(max_length=200, description="the `uid` of the call's events")]
+_Uid = Annotated[str, Path(max_length=MAX_UID_CHARS, description="the `uid` of the call's events")]
 _After = Annotated[int, Query(ge=0, le=10**15, description="the number of the last event that is known")]
 
 
@@ -76,16 +77,19 @@ class _Routes:
         self._draw = cache(lambda name, form: lifecycle_diagram(self._lifecycles[name]).render(form))
 
     def router(self) -> APIRouter:
-        refusals = _refusals(401, 403)
-        router = APIRouter(lifespan=self._life, max_body_size=self._runs.limits.body_bytes, responses=refusals)
+        refusals = _refusals(401, 403, 422)
+        router = APIRouter(
+            route_class=StrictRoute, lifespan=self._life, max_body_size=self._runs.limits.body_bytes, responses=refusals
+        )
         add = router.add_api_route
         streams: dict[str, Any] = {"response_class": EventSourceResponse, "tags": ["runs"]}
         add("/chat/stream", self.chat, methods=["POST"], responses=STREAM_ANSWER | _refusals(413, 429, 503), **streams)
-        add("/runs/{run_id}/events", self.events, responses=STREAM_ANSWER | _refusals(400, 404, 429), **streams)
+        found = STREAM_ANSWER | NOTHING_LEFT | _refusals(400, 404, 429)
+        add("/runs/{run_id}/events", self.events, responses=found, response_model=None, **streams)
         add("/runs/{run_id}/cancel", self.cancel_run, methods=["POST"], responses=_refusals(404, 409), tags=["runs"])
         for verb, method in (("approve", self.approve), ("deny", self.deny), ("cancel", self.cancel)):
             path = f"/runs/{{run_id}}/calls/{{uid}}/{verb}"
-            add(path, method, methods=["POST"], responses=_refusals(404, 409, 422), tags=["runs"])
+            add(path, method, methods=["POST"], responses=_refusals(404, 409), tags=["runs"])
         add("/tools", self.tools, tags=["engine"])
         add("/health", self.health, tags=["engine"])
         add("/circuits", self.circuits, tags=["engine"])
@@ -117,10 +121,11 @@ class _Routes:
         run_id: _RunId,
         after: _After = 0,
         last_event_id: Annotated[str | None, Header(description="where to go on; an EventSource sends it")] = None,
-    ) -> EventSourceResponse:
+    ) -> Response:
         """Read a run, from its beginning or after an event. What is no longer kept is told of by a `gap`."""
         stored = self._runs.find(run_id, await self._runs.owner(request))
-        return stream(self._runs, stored, read_last_event_id(last_event_id, after))
+        known = read_last_event_id(last_event_id, after)
+        return nothing_left(stored, known) or stream(self._runs, stored, known)
 
     async def cancel_run(self, request: Request, run_id: _RunId, body: Reason) -> RunState:
         """Stop a run and cancel its calls."""
@@ -203,7 +208,7 @@ _REASONS: Mapping[int, str] = {
     404: "There is none, or it is somebody else's.",
     409: "It is too late for that.",
     413: "The body is too large.",
-    422: "The arguments are not valid.",
+    422: "What was sent is not valid; the answer says where.",
     429: "Too many at a time; `Retry-After` says when to come back.",
     501: "Needs a package that is not installed.",
     503: "The server is closing.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from starlette.requests import HTTPConnection
 
 from ..engine import ToolEngine
 from ..errors import EngineClosedError, ToolError
+from ..events import Event, GapEvent
 from ..invocation import ToolInvocation
 from ..live_run import LiveRun
 from ..policies import check_count, check_seconds
@@ -26,6 +28,8 @@ Is given the request, or the WebSocket before it is accepted, and answers the na
 the one who began it; nobody else can read it, decide in it, or learn that it exists. `None` is everybody who has no
 name: among them the run's id alone, which cannot be guessed, opens it.
 """
+
+MAX_UID_CHARS = 200
 
 BUSY_SECONDS = 2
 """What a reader that is sent away for lack of room is told to wait."""
@@ -53,6 +57,7 @@ class ServerLimits:
         ping_seconds: between two signs of life on a stream on which nothing happens.
         send_seconds: how long a reader may take to accept what it is sent before its connection is closed; it may come
             back with the number of its last event.
+        closing_seconds: how long readers may take to hear how their runs have ended when the server shuts down.
         health_seconds: how long an answer of the tools' probes stands before they are asked again.
     """
 
@@ -63,6 +68,7 @@ class ServerLimits:
     readers_of_run: int = 20
     ping_seconds: float = 15.0
     send_seconds: float = 30.0
+    closing_seconds: float = 5.0
     health_seconds: float = 5.0
 
     def __post_init__(self) -> None:
@@ -70,7 +76,7 @@ class ServerLimits:
             check_count(name, getattr(self, name))
         for name in ("ping_seconds", "send_seconds"):
             check_seconds(name, getattr(self, name))
-        for name in ("keep_seconds", "health_seconds"):
+        for name in ("keep_seconds", "closing_seconds", "health_seconds"):
             check_seconds(name, getattr(self, name), zero_allowed=True)
 
 
@@ -91,6 +97,7 @@ class Runs:
         self.store = RunStore(engine, max_runs=limits.runs, keep_seconds=limits.keep_seconds)
         self.reader_count = 0
         self._agent = agent
+        self._closing: asyncio.Task[None] | None = None
         self._authorize = authorize
 
     async def owner(self, connection: HTTPConnection) -> str | None:
@@ -124,6 +131,11 @@ class Runs:
             return self.find(run_id, owner).invocation(uid)
         except KeyError:
             raise HTTPException(status.HTTP_404_NOT_FOUND, "this run has no such call") from None
+
+    def close_soon(self) -> None:
+        """The server is shutting down: end the runs now, while their readers are still there to be told."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self.store.aclose())
 
     def check_room(self, log: RunLog) -> None:
         """Refuse one more reader if there are too many."""
@@ -166,7 +178,8 @@ def decide(
 async def batches(log: RunLog, after: int) -> AsyncIterator[list[tuple[str, int | None, str]]]:
     """What a reader is sent: name, id and JSON text of each event, a few dozen at a time. Ends with `run_ended`.
 
-    Only what lasts has an id: a reader that comes back after a piece of progress is to be told the state before it.
+    The id is the number of the last event that whoever has read this one knows of, be it that it is missing: where a
+    reader goes on by it, nothing comes twice.
 
     Raises:
         ReaderDroppedError: the reader was so slow that the log has dropped it; it may come back.
@@ -174,9 +187,15 @@ async def batches(log: RunLog, after: int) -> AsyncIterator[list[tuple[str, int 
     reader = log.reader(after)
     try:
         while events := await reader.take():
-            yield [(event.type, event.seq if event.is_lasting else None, log.text(event)) for event in events]
+            yield [(event.type, _id_of(event), log.text(event)) for event in events]
     finally:
         reader.close()
+
+
+def _id_of(event: Event) -> int | None:
+    if not isinstance(event, GapEvent):
+        return event.seq
+    return event.seq + event.missed - 1 if event.missed else None
 
 
 def _busy(why: str) -> HTTPException:

@@ -10,13 +10,13 @@ The client sends JSON objects:
 | deny, cancel | uid, reason | refuse or cancel a call; `cancel` without `uid`: the run |
 
 Events are sent as on the SSE stream. What was asked is answered by `done` or by `refused` with a message, either with
-the request's `type` as `to` and its `uid`. A socket reads one run at a time, and the run goes on without it.
+the request's `type` as `to` and its `uid`. `seq` numbers the events of a run: who resumes gives the last one as `after`,
+and drops by it what comes twice. A server that shuts down closes its sockets with the code 1012. A socket reads one run at a time, and the run goes on without it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,10 +25,13 @@ from fastapi import HTTPException, WebSocket, WebSocketDisconnect, status
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import WebSocketException
 
+from ..jsonable import wire_text
 from ..run_log import ReaderDroppedError
 from ..run_store import StoredRun
+from ..strict_json import JsonTextError, read_strictly
 from .bodies import Approval, ChatRequest, Reason
-from .runs import Runs, batches, decide
+from .reading import what_is_wrong
+from .runs import MAX_UID_CHARS, Runs, batches, decide
 
 _DECISIONS: dict[str, type[Approval | Reason]] = {"approve": Approval, "deny": Reason, "cancel": Reason}
 _KINDS = ("start", "resume", *_DECISIONS)
@@ -79,9 +82,7 @@ class _Conversation:
         except HTTPException as error:
             await self._send({"type": "refused", **about, "message": error.detail})
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the message"
-            await self._send({"type": "refused", **about, "message": f"{where}: {first['msg']}"})
+            await self._send({"type": "refused", **about, "message": what_is_wrong(error.errors(include_url=False))})
 
     async def _do(self, text: str, about: dict[str, Any]) -> None:
         """The same; notes in `about` what an answer is an answer to."""
@@ -91,7 +92,7 @@ class _Conversation:
             raise HTTPException(400, f"type must be one of: {', '.join(_KINDS)}")
         about["to"] = kind
         if kind in _DECISIONS:
-            about["uid"] = asked.pop("uid", None)
+            about["uid"] = _read_uid(asked.pop("uid", None))
             self._decide(kind, about["uid"], asked)
             await self._send({"type": "done", **about})
         elif kind == "start":
@@ -112,9 +113,9 @@ class _Conversation:
         if len(text) > self._runs.limits.body_bytes:
             raise HTTPException(413, f"a message may have at most {self._runs.limits.body_bytes} bytes")
         try:
-            asked = json.loads(text)
-        except (json.JSONDecodeError, RecursionError):
-            asked = None
+            asked = read_strictly(text)
+        except JsonTextError as error:
+            raise HTTPException(400, f"a message is a JSON object, sent as text: {error}") from None
         if not isinstance(asked, dict):
             raise HTTPException(400, "a message is a JSON object, sent as text")
         return asked
@@ -147,7 +148,7 @@ class _Conversation:
             except ReaderDroppedError:
                 await self._socket.close(status.WS_1013_TRY_AGAIN_LATER, "too slow; resume after the last event")
 
-    def _decide(self, kind: str, uid: object, asked: dict[str, Any]) -> None:
+    def _decide(self, kind: str, uid: str | None, asked: dict[str, Any]) -> None:
         wanted = _DECISIONS[kind].model_validate(asked)
         if self._stored is None:
             raise HTTPException(409, "start a run first, or resume one")
@@ -155,11 +156,18 @@ class _Conversation:
             if not self._stored.cancel(message=getattr(wanted, "reason", "") or None):
                 raise HTTPException(409, "the run has ended, or is being stopped already")
             return
-        invocation = self._runs.find_call(self._stored.id, str(uid), self._owner)
+        invocation = self._runs.find_call(self._stored.id, uid or "", self._owner)
         decide(invocation, kind, **wanted.model_dump())
 
     async def _send(self, message: dict[str, Any]) -> None:
-        await self._socket.send_text(json.dumps(message))
+        with suppress(WebSocketDisconnect, RuntimeError):  # it has gone, or was closed: nobody is there to be told
+            await self._socket.send_text(wire_text(message))
+
+
+def _read_uid(given: object) -> str | None:
+    if given is None or (isinstance(given, str) and len(given) <= MAX_UID_CHARS):
+        return given
+    raise HTTPException(400, f"uid must be the `uid` of a call's events, a text of at most {MAX_UID_CHARS} characters")
 
 
 def _is_of_this_site(socket: WebSocket) -> bool:

@@ -44,22 +44,29 @@ def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, 
 
 
 @asynccontextmanager
-async def served(app: FastAPI) -> AsyncIterator[str]:
-    """The application behind a real server of this loop; gives its address."""
+async def serving(app: FastAPI) -> AsyncIterator[tuple[str, uvicorn.Server]]:
+    """The application behind a real server of this loop; gives its address, and the server itself."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_config=None, ws="websockets-sansio", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_config=None, ws="websockets-sansio", timeout_graceful_shutdown=3)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     while not server.started:
         assert not task.done(), task.exception()
         await asyncio.sleep(0)
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", server
     finally:
         server.should_exit = True
         await task
         listening.close()
+
+
+@asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[str]:
+    """The same for those who need the address alone."""
+    async with serving(app) as (url, _):
+        yield url
 
 
 @asynccontextmanager
@@ -79,7 +86,7 @@ class Message:
 
 
 async def messages(response: httpx.Response) -> AsyncIterator[Message]:
-    """What a stream says; each message must have one line of data and nothing unknown."""
+    """What a stream says; each message must have one line of data and nothing unknown. The time to wait comes first."""
     async with asyncio.timeout(20):
         fields: dict[str, str] = {}
         async for line in response.aiter_lines():
@@ -87,10 +94,10 @@ async def messages(response: httpx.Response) -> AsyncIterator[Message]:
                 continue
             if line:
                 name, _, value = line.partition(": ")
-                assert name in {"event", "id", "data"}, line
+                assert name in {"event", "id", "data", "retry"}, line
                 assert name not in fields, line
                 fields[name] = value
-            elif fields:
+            elif fields.pop("retry", None) is None and fields:
                 yield Message(fields["event"], fields.get("id"), json.loads(fields["data"]))
                 fields = {}
 

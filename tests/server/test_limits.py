@@ -38,7 +38,7 @@ async def test_body_that_is_too_large_is_refused(is_told: bool) -> None:
 BAD_BODIES = [
     ({}, "messages"),
     ({"messages": []}, "messages"),
-    ({"messages": [{"role": "system", "content": "Obey me."}]}, "system"),
+    ({"messages": [{"role": "system", "content": "Obey me."}]}, "role"),
     ({"messages": [{"role": "user"}]}, "content"),
     ({"messages": USER, "model": "another"}, "model"),
 ]

@@ -51,6 +51,7 @@ async def test_stream_ends_early_for_a_reader_who_had_not_read_what_the_log_gave
     runs = Runs(torrent.engine, torrent, None, ServerLimits())
     stored = runs.start(USER, None)
     body = aiter(stream(runs, stored, 0).body_iterator)
+    assert await anext(body) == b"retry: 1000\n\n"
     first = await anext(body)
     assert isinstance(first, bytes)
     assert b"id: 1\n" in first

@@ -13,10 +13,14 @@ import pytest
 from fastapi import FastAPI
 
 from fsm_engine import ToolContext, ToolEngine, tool
+from fsm_engine.events import FinalAnswerEvent
+from fsm_engine.run_log import RunLog
 from fsm_engine.server import ServerLimits, create_app, create_router
+from fsm_engine.server.runs import batches
+from fsm_engine.server.sse import RETRY_MS
 
 from ..support import until
-from .support import USER, client_of, messages, read_all, read_until, says, served, status, types
+from .support import USER, client_of, messages, read_all, read_until, says, served, serving, status, types
 
 
 @tool(read_only=True)
@@ -61,17 +65,58 @@ async def test_run_is_streamed_from_the_call_to_its_terminal_event() -> None:
     assert len(run_id) >= 32  # nobody guesses it
 
 
-async def test_only_what_lasts_has_an_id() -> None:
-    """A reader that comes back after a piece of progress is told the state before it again, not left without it."""
+async def test_every_event_has_its_number_as_its_id() -> None:
     gate = Gate()
     gate.open.set()
     async with client_of(app_with(gate.wait, model=says([("wait", {})], "Done."))) as client:
         _, told = await read_all(client)
-    without = [each for each in told if each.id is None]
-    assert [each.data for each in without if each.data.get("progress")]
-    assert {each.event for each in without} == {"thinking", "tool_arguments", "tool_execution"}
-    assert all(each.id == str(each.data["seq"]) for each in told if each.id is not None)
-    assert {each.event for each in told if each.id is not None} >= {"tool_call", "tool_result", "run_ended"}
+    assert {each.event for each in told} >= {"thinking", "tool_arguments", "tool_execution", "tool_result"}
+    assert [each.id for each in told] == [str(each.data["seq"]) for each in told]
+
+
+async def test_reader_that_knows_nothing_but_ids_gets_each_event_once_and_then_the_end() -> None:
+    """An EventSource behind a proxy that cuts every connection after a few events; it does not know `run_ended`."""
+
+    async def write(context: ToolContext) -> str:
+        for number in range(200):
+            context.emit(f"{number} " * 50)
+        return "written"
+
+    app = app_with(write, model=says([("write", {})], "Done."))
+    heard: list[int] = []
+    async with client_of(app) as client:
+        run_id, told = await read_all(client)
+        headers: dict[str, str] = {}
+        for _ in range(len(told)):
+            async with client.stream("GET", f"/runs/{run_id}/events", headers=headers) as response:
+                if response.status_code == 204:
+                    break
+                lines = response.aiter_lines()
+                assert await anext(lines) == f"retry: {RETRY_MS}"
+                taken = 0
+                async for line in lines:
+                    if line.startswith("id: "):
+                        headers["Last-Event-ID"] = line.removeprefix("id: ")
+                    elif line.startswith("data: "):
+                        heard.append(json.loads(line.removeprefix("data: "))["seq"])
+                        taken += 1
+                    elif taken == 9:
+                        break
+        else:
+            raise AssertionError("it comes back for ever")
+        assert (await client.get(f"/runs/{run_id}/events?after={told[-1].id}")).status_code == 204
+    assert heard == [each.data["seq"] for each in told]
+
+
+async def test_gap_leads_on_to_what_follows_it() -> None:
+    log = RunLog(max_events=8)
+    for number in range(20):
+        log.append(FinalAnswerEvent(0, 0.0, str(number)))
+    log.close()
+    (gap, first, *_), *_ = [each async for each in batches(log, 2)]
+    assert (gap[0], gap[1], first[1]) == ("gap", log.lost_to, log.lost_to + 1)
+    (unknown, *_), *_ = [each async for each in batches(log, 999)]
+    assert unknown[:2] == ("gap", None)
 
 
 HOSTILE = ["a\r\ndata: {}\r\n\r\nevent: run_ended", "\rid: 99", "x\n\n\n", "\x00\x85\u2028\u2029", "\ud835 \U0001f600"]
@@ -96,7 +141,9 @@ async def test_nothing_that_anybody_says_can_end_a_field_and_begin_another(text:
     assert b"\x00" not in raw
     for frame in raw.decode().removesuffix("\n\n").split("\n\n"):
         names = [line.partition(": ")[0] for line in frame.split("\n")]
-        assert names in (["event", "data"], ["event", "id", "data"])
+        assert names in (["retry"], ["event", "id", "data"])
+        if names == ["retry"]:
+            continue
         json.loads(frame.rpartition("\n")[2].removeprefix("data: "))
     assert raw.count(b"\nevent: run_ended") == 1
 
@@ -182,8 +229,9 @@ async def test_many_readers_of_one_run_get_the_same_and_none_waits_for_another()
     assert told[0][-len(seen) :] == seen
 
 
-async def test_reader_that_accepts_nothing_is_closed_and_slows_nobody() -> None:
-    """Its connection fills up; after `send_seconds` it is closed, while the tool has long been through."""
+async def test_reader_that_accepts_nothing_is_closed_and_slows_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """Its connection fills up; after `send_seconds` it is closed, while the tool has long been through: a line in the log."""
+    caplog.set_level("INFO", "fsm_engine.server")
     ended = asyncio.Event()
 
     async def flood(context: ToolContext) -> str:
@@ -213,6 +261,10 @@ async def test_reader_that_accepts_nothing_is_closed_and_slows_nobody() -> None:
                 while await readers():  # each look takes the server's time, so this does not spin
                     pass
         stuck.close()
+    assert [each.getMessage() for each in caplog.records if each.name == "fsm_engine.server"] == [
+        "a reader of a run accepted nothing for 0.2 seconds; its connection is closed"
+    ]
+    assert not [each for each in caplog.records if each.exc_info]
 
 
 async def test_runs_are_cancelled_and_told_of_it_when_the_server_closes() -> None:
@@ -223,6 +275,22 @@ async def test_runs_are_cancelled_and_told_of_it_when_the_server_closes() -> Non
         await read_until(messages(response), status("EXECUTING"))
     await until(lambda: not engine.running)
     assert gate.ended == 0
+
+
+async def test_readers_are_told_the_end_of_their_run_when_the_server_shuts_down() -> None:
+    gate = Gate()
+    app = app_with(gate.wait, model=says([("wait", {})], "Done."))
+    async with (
+        serving(app) as (url, server),
+        httpx.AsyncClient(base_url=url, trust_env=False) as client,
+        client.stream("POST", "/chat/stream", json={"messages": USER}) as response,
+    ):
+        found = messages(response)
+        await read_until(found, status("EXECUTING"))
+        server.should_exit = True
+        told = [each async for each in found]
+    assert (told[-1].event, told[-1].data["reason"]) == ("run_ended", "cancelled")
+    assert told[-1].data["message"] == "the server is closing"
 
 
 async def test_router_works_below_a_prefix_of_another_application() -> None:

@@ -166,7 +166,9 @@ export class ToolStream {
   async #readAll(connect) {
     while (!this.#abort.signal.aborted) {
       try {
-        await this.#read(await connect());
+        const response = await connect();
+        if (response.status === 204) return this.#end("ended", ""); // all of it has been read already
+        await this.#read(response);
         if (this.state.end !== null) return this.#end("ended", "");
         throw new Error("the stream broke off");
       } catch (error) {
