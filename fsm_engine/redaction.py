@@ -7,8 +7,9 @@ Best effort, on the safe side: it knows keys that announce a secret (``password=
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic_core import ValidationError
 
@@ -125,6 +126,37 @@ def _redact_value(value: JsonValue, marked: Collection[str], depth: int) -> Json
         else _redact_value(item, marked, depth - 1)
         for key, item in value.items()
     }
+
+
+def restore_masked(edited: Any, original: Any, shown: Any) -> Any:
+    """What somebody has edited who was shown a masked copy: what was masked and left so is the original again.
+
+    Example:
+        >>> restore_masked({"to": "Cy", "pin": MASK}, {"to": "Ann", "pin": "4711"}, {"to": "Ann", "pin": MASK})
+        {'to': 'Cy', 'pin': '4711'}
+    """
+    if edited == shown == MASK:
+        return original
+    if isinstance(edited, dict) and isinstance(original, Mapping) and isinstance(shown, Mapping):
+        return {key: restore_masked(value, original.get(key), shown.get(key)) for key, value in edited.items()}
+    if (
+        isinstance(edited, list)
+        and isinstance(original, list)
+        and isinstance(shown, list)
+        and len(edited) == len(shown)
+    ):
+        return [restore_masked(*each) for each in zip(edited, original, shown, strict=True)]
+    return edited
+
+
+def masked_names(value: Any, hides: Collection[str]) -> Iterator[str]:
+    """The hidden fields that hold a mask in place of a value."""
+    if isinstance(value, dict):
+        yield from (key for key, inner in value.items() if key in hides and inner == MASK)
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from masked_names(inner, hides)
 
 
 def exception_text(exc: BaseException, limit: int = 500) -> str:

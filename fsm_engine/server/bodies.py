@@ -78,6 +78,18 @@ class Approval(_Asked):
     )
 
 
+class Edit(_Asked):
+    """Arguments that somebody thinks of approving a call with."""
+
+    arguments: dict[str, Any] = Field(default_factory=dict, description="As for an approval.")
+
+
+class Checked(BaseModel):
+    """What the call would run with: defaults filled in, hidden values masked."""
+
+    arguments_json: str = Field(description="JSON text, with escapes for all that cannot be seen")
+
+
 class Reason(_Asked):
     """A refusal or a cancellation."""
 
@@ -264,3 +276,7 @@ class Refusal(BaseModel):
     """Why a request was refused, in words that say what to do instead."""
 
     detail: str
+    issues: list[dict[str, Any]] | None = Field(
+        default=None,
+        description="of arguments: each failed check with its `path`, `rule`, `message` and what is `allowed`",
+    )

@@ -8,11 +8,25 @@ from typing import Any
 
 from fastapi import HTTPException, Request, Response, status
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
+from ..errors import ToolError
 from ..strict_json import JsonTextError, read_strictly
 
 _NAME = re.compile(r"[A-Za-z_][\w-]{0,39}", re.ASCII)
+
+
+class ArgumentsRefusedError(HTTPException):
+    """The arguments that a person has written are not valid.
+
+    Attributes:
+        issues: each failed check as a JSON object.
+    """
+
+    def __init__(self, error: ToolError) -> None:
+        super().__init__(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error))
+        self.issues = [issue.to_dict() for issue in error.issues]
 
 
 def what_is_wrong(faults: Sequence[Mapping[str, Any]]) -> str:
@@ -47,6 +61,8 @@ class StrictRoute(APIRoute):
         async def strictly(request: Request) -> Response:
             try:
                 return await handle(_StrictRequest(request.scope, request.receive))
+            except ArgumentsRefusedError as error:
+                return JSONResponse({"detail": error.detail, "issues": error.issues}, error.status_code)
             except RequestValidationError as error:
                 said = what_is_wrong(error.errors())
                 raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, said) from None

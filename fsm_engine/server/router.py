@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -17,12 +18,15 @@ from ..errors import ConfigurationError
 from ..health import HealthReport
 from ..invocation import ToolInvocation
 from ..states.circuit import CIRCUIT
+from ..visible import visible_json
 from .bodies import (
     Approval,
     CallState,
     ChatRequest,
+    Checked,
     CircuitInfo,
     Circuits,
+    Edit,
     Health,
     LifecycleInfo,
     Lifecycles,
@@ -33,7 +37,7 @@ from .bodies import (
     Tools,
 )
 from .reading import StrictRoute
-from .runs import MAX_UID_CHARS, Authorize, Runs, RunsMessages, ServerLimits, decide
+from .runs import MAX_UID_CHARS, Authorize, Runs, RunsMessages, ServerLimits, check, decide
 from .sse import NOTHING_LEFT, STREAM_ANSWER, nothing_left, read_last_event_id, stream
 from .websocket import converse
 
@@ -90,6 +94,8 @@ class _Routes:
         for verb, method in (("approve", self.approve), ("deny", self.deny), ("cancel", self.cancel)):
             path = f"/runs/{{run_id}}/calls/{{uid}}/{verb}"
             add(path, method, methods=["POST"], responses=_refusals(404, 409), tags=["runs"])
+        path = "/runs/{run_id}/calls/{uid}/check"
+        add(path, self.check, methods=["POST"], responses=_refusals(404, 409), tags=["runs"])
         add("/tools", self.tools, tags=["engine"])
         add("/health", self.health, tags=["engine"])
         add("/circuits", self.circuits, tags=["engine"])
@@ -127,30 +133,37 @@ class _Routes:
         known = read_last_event_id(last_event_id, after)
         return nothing_left(stored, known) or stream(self._runs, stored, known)
 
-    async def cancel_run(self, request: Request, run_id: _RunId, body: Reason) -> RunState:
+    async def cancel_run(self, request: Request, run_id: _RunId, body: Reason | None = None) -> RunState:
         """Stop a run and cancel its calls."""
         stored = self._runs.find(run_id, await self._runs.owner(request))
-        if not stored.cancel(message=body.reason or None):
+        if not stored.cancel(message=(body and body.reason) or None):
             raise HTTPException(status.HTTP_409_CONFLICT, "the run has ended, or is being stopped already")
         return RunState(run_id=stored.id, is_over=stored.is_over)
 
-    async def approve(self, request: Request, run_id: _RunId, uid: _Uid, body: Approval) -> CallState:
+    async def approve(self, request: Request, run_id: _RunId, uid: _Uid, body: Approval | None = None) -> CallState:
         """Agree to a call that waits for it."""
-        invocation = self._runs.find_call(run_id, uid, await self._runs.owner(request))
-        decide(invocation, "approve", arguments=body.arguments)
-        return _state_of(invocation)
+        owner = await self._runs.owner(request)
+        invocation = self._runs.find_call(run_id, uid, owner)
+        decide(invocation, "approve", arguments=None if body is None else body.arguments, by=owner)
+        return await _state_after(invocation)
 
-    async def deny(self, request: Request, run_id: _RunId, uid: _Uid, body: Reason) -> CallState:
+    async def check(self, request: Request, run_id: _RunId, uid: _Uid, body: Edit) -> Checked:
+        """Say what a call would run with if it were approved with these arguments; nothing is decided."""
+        invocation = self._runs.find_call(run_id, uid, await self._runs.owner(request))
+        return Checked(arguments_json=visible_json(check(invocation, body.arguments)))
+
+    async def deny(self, request: Request, run_id: _RunId, uid: _Uid, body: Reason | None = None) -> CallState:
         """Refuse a call that waits for agreement."""
-        invocation = self._runs.find_call(run_id, uid, await self._runs.owner(request))
-        decide(invocation, "deny", reason=body.reason)
-        return _state_of(invocation)
+        owner = await self._runs.owner(request)
+        invocation = self._runs.find_call(run_id, uid, owner)
+        decide(invocation, "deny", reason="" if body is None else body.reason, by=owner)
+        return await _state_after(invocation)
 
-    async def cancel(self, request: Request, run_id: _RunId, uid: _Uid, body: Reason) -> CallState:
+    async def cancel(self, request: Request, run_id: _RunId, uid: _Uid, body: Reason | None = None) -> CallState:
         """Cancel a call, whatever it is doing."""
         invocation = self._runs.find_call(run_id, uid, await self._runs.owner(request))
-        decide(invocation, "cancel", reason=body.reason)
-        return _state_of(invocation)
+        decide(invocation, "cancel", reason="" if body is None else body.reason)
+        return await _state_after(invocation)
 
     async def websocket(self, socket: WebSocket) -> None:
         """The same over a WebSocket; see `websocket.converse`."""
@@ -194,6 +207,8 @@ class _Routes:
         return Response(drawn, media_type={"svg": "image/svg+xml", "mmd": "text/vnd.mermaid"}[form])
 
 
+_TAKEN_SECONDS = 1.0
+
 _PICTURES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The picture.",
@@ -219,5 +234,11 @@ def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Refusal, "description": _REASONS[code]} for code in codes}
 
 
-def _state_of(invocation: ToolInvocation) -> CallState:
+async def _state_after(invocation: ToolInvocation) -> CallState:
+    """Where a call is once the engine has taken what was decided, which takes it a turn of the loop."""
+    approval = invocation.approval
+    if approval is not None and approval.decision is not None:
+        with suppress(TimeoutError):  # a lifecycle may wait in ways of its own
+            async with asyncio.timeout(_TAKEN_SECONDS):
+                await approval.taken.wait()
     return CallState(uid=invocation.uid, id=invocation.id, tool=invocation.tool_name, state=str(invocation.state))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -13,13 +13,17 @@ from fastapi import HTTPException, status
 from starlette.requests import HTTPConnection
 
 from ..engine import ToolEngine
-from ..errors import EngineClosedError, ToolError
+from ..errors import EngineClosedError, ToolError, ToolErrorCode
 from ..events import Event, GapEvent
 from ..invocation import ToolInvocation
 from ..live_run import LiveRun
 from ..policies import check_count, check_seconds
+from ..redaction import masked_names, restore_masked
+from ..response import Issue
 from ..run_log import RunLog
 from ..run_store import KEEP_SECONDS, MAX_RUNS, RunStore, StoredRun, TooManyRunsError
+from ..states.invocation import ToolState
+from .reading import ArgumentsRefusedError
 
 Authorize = Callable[[HTTPConnection], Awaitable[str | None] | str | None]
 """Says who asks, or raises `fastapi.HTTPException` (401, 403) to send them away.
@@ -152,27 +156,66 @@ class Runs:
             self.reader_count -= 1
 
 
+def check(invocation: ToolInvocation, arguments: dict[str, Any]) -> Mapping[str, Any]:
+    """What a call that waits would run with if it were approved with these arguments, as it may be shown.
+
+    Raises:
+        HTTPException: 409, the call does not wait for approval; 422, the arguments are not valid.
+    """
+    spec = invocation.spec
+    if spec is None or invocation.state != ToolState.AWAITING_APPROVAL:
+        raise _too_late(invocation, "edited")
+    try:
+        return spec.shown(invocation.check_edit(_unmasked(invocation, arguments)))
+    except ToolError as error:
+        raise ArgumentsRefusedError(error) from None
+
+
 def decide(
-    invocation: ToolInvocation, verdict: str, *, reason: str = "", arguments: dict[str, Any] | None = None
+    invocation: ToolInvocation,
+    verdict: str,
+    *,
+    reason: str = "",
+    arguments: dict[str, Any] | None = None,
+    by: str | None = None,
 ) -> None:
     """Approve, deny or cancel a call for a person.
+
+    Args:
+        by: who that is.
 
     Raises:
         HTTPException: 409, the call does not wait for that (any more); 422, the edited arguments are not valid.
     """
     try:
+        edited = None if arguments is None else _unmasked(invocation, arguments)
         is_done = {
-            "approve": lambda: invocation.approve(arguments),
-            "deny": lambda: invocation.deny(reason),
+            "approve": lambda: invocation.approve(edited, by=by),
+            "deny": lambda: invocation.deny(reason, by=by),
             "cancel": lambda: invocation.cancel(reason),
         }[verdict]()
     except ToolError as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from None
+        raise ArgumentsRefusedError(error) from None
     if not is_done:
         done = {"approve": "approved", "deny": "denied", "cancel": "cancelled"}[verdict]
-        raise HTTPException(
-            status.HTTP_409_CONFLICT, f"the call cannot be {done}: it is {invocation.state.lower().replace('_', ' ')}"
-        )
+        raise _too_late(invocation, done)
+
+
+def _too_late(invocation: ToolInvocation, done: str) -> HTTPException:
+    state = invocation.state.lower().replace("_", " ")
+    return HTTPException(status.HTTP_409_CONFLICT, f"the call cannot be {done}: it is {state}")
+
+
+def _unmasked(invocation: ToolInvocation, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the hidden values that were shown as a mask and left as they are."""
+    spec, approval = invocation.spec, invocation.approval
+    if spec is None or approval is None or not spec.hides:
+        return arguments
+    restored: dict[str, Any] = restore_masked(arguments, approval.arguments, spec.shown(approval.arguments))
+    if lost := next(masked_names(restored, spec.hides), None):
+        what = f"{lost} is hidden, and which value is meant cannot be told; give it, or leave its place as it was"
+        raise ToolError(ToolErrorCode.INVALID_PARAM, what, issues=(Issue("masked", lost, message=what),))
+    return restored
 
 
 async def batches(log: RunLog, after: int) -> AsyncIterator[list[tuple[str, int | None, str]]]:

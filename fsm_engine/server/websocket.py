@@ -30,7 +30,7 @@ from ..run_log import ReaderDroppedError
 from ..run_store import StoredRun
 from ..strict_json import JsonTextError, read_strictly
 from .bodies import Approval, ChatRequest, Reason
-from .reading import what_is_wrong
+from .reading import ArgumentsRefusedError, what_is_wrong
 from .runs import MAX_UID_CHARS, Runs, batches, decide
 
 _DECISIONS: dict[str, type[Approval | Reason]] = {"approve": Approval, "deny": Reason, "cancel": Reason}
@@ -80,7 +80,8 @@ class _Conversation:
         try:
             await self._do(text, about)
         except HTTPException as error:
-            await self._send({"type": "refused", **about, "message": error.detail})
+            issues = {"issues": error.issues} if isinstance(error, ArgumentsRefusedError) else {}
+            await self._send({"type": "refused", **about, "message": error.detail, **issues})
         except ValidationError as error:
             await self._send({"type": "refused", **about, "message": what_is_wrong(error.errors(include_url=False))})
 
@@ -157,7 +158,7 @@ class _Conversation:
                 raise HTTPException(409, "the run has ended, or is being stopped already")
             return
         invocation = self._runs.find_call(self._stored.id, uid or "", self._owner)
-        decide(invocation, kind, **wanted.model_dump())
+        decide(invocation, kind, by=self._owner, **wanted.model_dump())
 
     async def _send(self, message: dict[str, Any]) -> None:
         with suppress(WebSocketDisconnect, RuntimeError):  # it has gone, or was closed: nobody is there to be told

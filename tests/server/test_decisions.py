@@ -74,6 +74,58 @@ async def test_edited_arguments_are_checked_like_the_models_and_the_call_waits_o
         await read_until(found, lambda each: each.event == "tool_result")
 
 
+@tool(needs_approval=True, sensitive=("pin",), validator=in_range("amount", minimum=100))
+async def draw(amount: int, pin: str) -> str:
+    return f"{amount} with {pin}"
+
+
+@pytest.mark.parametrize(
+    ("body", "answer", "result"),
+    [
+        (b"", "COMPLETED", "9007199254740993 with 4711"),
+        (b"null", "COMPLETED", "9007199254740993 with 4711"),
+        (b"{}", "COMPLETED", "9007199254740993 with 4711"),
+        (b'{"arguments":{"amount":9007199254740995,"pin":"***"}}', "COMPLETED", "9007199254740995 with 4711"),
+    ],
+)
+async def test_approval_is_told_with_its_author_and_answers_where_the_call_is_then(
+    body: bytes, answer: str, result: str
+) -> None:
+    model = says([("draw", {"amount": 2**53 + 1, "pin": "4711"})], "Done.")
+    app = create_app(ToolEngine([draw]), model, authorize=lambda connection: "ann")
+    async with client_of(app) as client, client.stream("POST", "/chat/stream", json={"messages": USER}) as response:
+        found = messages(response)
+        asked = await read_until(found, status("AWAITING_APPROVAL"))
+        assert asked.data["arguments_json"] == '{"amount": 9007199254740993, "pin": "***"}'
+        call = f"/runs/{response.headers['x-run-id']}/calls/{asked.data['uid']}"
+        decided = await client.post(f"{call}/approve", content=body, headers={"Content-Type": "application/json"})
+        assert (decided.status_code, decided.json()["state"]) == (200, answer)
+        told = await read_until(found, status("VALIDATING"))
+        assert (told.data["approval"]["verdict"], told.data["approval"]["by"]) == ("approved", "ann")
+        ended = await read_until(found, lambda each: each.event == "tool_result")
+        assert ended.data["result"]["text"] == result
+
+
+async def test_edit_can_be_checked_before_anybody_decides() -> None:
+    model = says([("draw", {"amount": 500, "pin": "4711"})], "Done.")
+    async with (
+        client_of(create_app(ToolEngine([draw]), model)) as client,
+        client.stream("POST", "/chat/stream", json={"messages": USER}) as response,
+    ):
+        found = messages(response)
+        uid = (await read_until(found, status("AWAITING_APPROVAL"))).data["uid"]
+        call = f"/runs/{response.headers['x-run-id']}/calls/{uid}"
+        good = await client.post(f"{call}/check", json={"arguments": {"amount": 250, "pin": "***"}})
+        assert (good.status_code, good.json()) == (200, {"arguments_json": '{"amount": 250, "pin": "***"}'})
+        for arguments, path in (({"amount": 5, "pin": "***"}, "amount"), ({"amount": 500, "pins": "x"}, "pin")):
+            for verb in ("check", "approve"):
+                refused = await client.post(f"{call}/{verb}", json={"arguments": arguments})
+                assert refused.status_code == 422
+                assert path in [issue["path"] for issue in refused.json()["issues"]]
+        assert (await client.post(f"{call}/deny", content=b"")).json()["state"] == "FAILED"
+        assert (await client.post(f"{call}/check", json={"arguments": {}})).status_code == 409
+
+
 async def test_whole_run_can_be_cancelled_once() -> None:
     app = create_app(ToolEngine([hang]), says([("hang", {})], "Done."))
     async with client_of(app) as client, client.stream("POST", "/chat/stream", json={"messages": USER}) as response:

@@ -140,6 +140,7 @@ def test_description_is_complete() -> None:
         "/lifecycles/{name}.{form}",
         "/runs/{run_id}/calls/{uid}/approve",
         "/runs/{run_id}/calls/{uid}/cancel",
+        "/runs/{run_id}/calls/{uid}/check",
         "/runs/{run_id}/calls/{uid}/deny",
         "/runs/{run_id}/cancel",
         "/runs/{run_id}/events",
