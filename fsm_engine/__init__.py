@@ -10,6 +10,7 @@ from .arguments import Parsed
 from .attempt import Attempt
 from .breaker import CircuitBreaker
 from .breaker_policy import BreakerPolicy
+from .call_group import Ending, RunEnd
 from .calls import ToolCall
 from .clock import Clock, SystemClock, VirtualClock
 from .context import ToolContext
@@ -47,14 +48,14 @@ from .health import HealthReport, HealthStatus, ToolHealth
 from .hooking import gate, named, on_enter, on_exit, on_transition
 from .invocation import HistoryEntry, ToolInvocation
 from .lifecycle import ANY_UNFINISHED, Lifecycle, Row, State
-from .live_run import Ending, LiveRun, RunEnd
+from .live_run import LiveRun, RunFailedError
 from .machine import Firing, LifecycleMachine
 from .policies import RetryPolicy
 from .providers.openai_model import OpenAIModel
 from .rate import RateLimit
 from .registry import ToolRegistry
 from .response import ErrorInfo, Issue, ToolResponse, ToolStatus
-from .run import Run
+from .run import CallStream
 from .run_log import ReaderDroppedError, RunLog
 from .run_store import RunStore, StoredRun, TooManyRunsError
 from .runtime import ThreadUse
@@ -78,6 +79,7 @@ __all__ = [
     "Approve",
     "Attempt",
     "BreakerPolicy",
+    "CallStream",
     "CircuitBreaker",
     "CircuitState",
     "Clock",
@@ -112,9 +114,9 @@ __all__ = [
     "RegistrationError",
     "RetryPolicy",
     "Row",
-    "Run",
     "RunEnd",
     "RunEndedEvent",
+    "RunFailedError",
     "RunLog",
     "RunStore",
     "SchemaError",

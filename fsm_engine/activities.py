@@ -12,6 +12,7 @@ from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from .admission import Admission
 from .approval import OnApproval, Verdict, consult, log_decision, log_question
@@ -31,6 +32,7 @@ from .outcome import (
     unanswered_response,
     without_hidden,
 )
+from .ownership import Belongings, own
 from .registry import ToolRegistry
 from .response import ErrorInfo, ToolResponse, ToolStatus
 from .runtime import ToolRuntime
@@ -174,7 +176,9 @@ class Activities:
             coroutine = self._stages.execute(spec, invocation.bound, attempt)
         except Exception as raised:  # noqa: BLE001 # a stage or a tool may raise anything; it becomes the response
             return self._judge(invocation, attempt, None, raised)
-        run, result, error = shop.spawner.start(coroutine, copy_context(), invocation.wake)
+        context = copy_context()
+        own(context, ref(attempt))
+        run, result, error = shop.spawner.start(coroutine, context, invocation.wake)
         if run is None:
             return self._judge(invocation, attempt, result, error)
         attempt.run = run
@@ -195,7 +199,8 @@ class Activities:
             await invocation.pause(until)
         result, error = run.take()
         if invocation.is_cancel_requested and isinstance(error, asyncio.CancelledError):
-            # The loop is shutting down: it cancels the tool's task beside ours.
+            # The loop is shutting down: it cancels the tool's task beside ours. A thread may go on, and is to know.
+            attempt.give_up()
             return self.cancelled(invocation, invocation.effect_so_far)
         return self._judge(invocation, attempt, result, error)
 
@@ -203,8 +208,10 @@ class Activities:
         """Cancel the attempt and give it a moment to clean up; what goes on after that is abandoned and reported."""
         run = attempt.run
         assert run is not None, "only a run that waits is stopped"
-        attempt.is_unwanted = True
-        run.cancel()
+        attempt.give_up()
+        # A loop that shuts down has cancelled the tool's task beside ours; a second time would hit it while it cleans up.
+        if invocation.interruption is None or not run.task.cancelling():
+            run.cancel()
         grace_ends = self._clock.monotonic() + self._shop.cancel_grace
         while not run.finished and self._clock.monotonic() < grace_ends:
             await invocation.pause(grace_ends)
@@ -357,15 +364,20 @@ class Activities:
         except Exception as raised:  # noqa: BLE001 # a stage may raise anything; the first error stands
             return error_response(raised)
         coroutine = run_function(policy.function, bound, runtime.fallback_slots)
-        run, result, error = self._shop.spawner.start(coroutine, copy_context(), invocation.wake)
-        if run is not None:
-            while not run.finished:
-                if invocation.is_cancel_requested or self._clock.monotonic() >= until:
-                    run.when_ended(lambda: None)
-                    run.cancel()
-                    return None if invocation.is_cancel_requested else unanswered_fallback(spec.name)
-                await invocation.pause(until)
-            result, error = run.take()
+        context, begun = copy_context(), Belongings()
+        own(context, lambda: begun)
+        try:
+            run, result, error = self._shop.spawner.start(coroutine, context, invocation.wake)
+            if run is not None:
+                while not run.finished:
+                    if invocation.is_cancel_requested or self._clock.monotonic() >= until:
+                        run.when_ended(lambda: None)
+                        run.cancel()
+                        return None if invocation.is_cancel_requested else unanswered_fallback(spec.name)
+                    await invocation.pause(until)
+                result, error = run.take()
+        finally:
+            begun.end()
         return self._response_of(spec, result, error)
 
     def cancelled(self, invocation: ToolInvocation, effect: Effect) -> str:

@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+from .call_group import Ending, RunEnd
 from .calls import duplicate_id_error, fingerprint
 from .engine import ToolEngine
 from .errors import EngineClosedError, ToolError, ToolErrorCode, classify
 from .events import FinalAnswerEvent, ThinkingEvent, ToolArgumentsEvent
 from .hooks.logging import engine_logger
 from .invocation import ToolInvocation
-from .live_run import Ending, LiveRun, RunEnd
+from .live_run import LiveRun
 from .policies import check_count, check_seconds
 from .providers.openai_chat import history_message, response_to_message
 from .providers.openai_stream import ArgumentsPiece, Happening, MessageAssembler, StreamedCall, TextPiece

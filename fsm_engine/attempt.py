@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,12 +11,16 @@ from msgspec import Struct
 
 from .eager import EagerRun
 from .jsonable import to_jsonable
+from .ownership import Belongings
 
 if TYPE_CHECKING:
     from .invocation import ToolInvocation
 
 MAX_CHUNKS_KEPT = 1_000
 """A generator's chunks are its result unless it returns one; more than this many are handed out but not kept."""
+
+
+_making = threading.Lock()
 
 
 class Watcher(Protocol):
@@ -65,6 +70,7 @@ class Attempt(Struct, eq=False, weakref=True):
     thread_running: bool = False
     run: EagerRun | None = None
     _on_end: Callable[[], object] | None = None
+    _belongings: Belongings | None = None
 
     def __repr__(self) -> str:
         return (
@@ -81,10 +87,32 @@ class Attempt(Struct, eq=False, weakref=True):
         self.ended_at = now
         if code is not None:
             self.code = code
+        if self._belongings is not None:
+            self._belongings.end()
         if self.run is None and not self.thread_running:
             del self.invocation
         elif not self.thread_running and (self.run is None or self.run.finished):
             self.let_go()
+
+    def give_up(self) -> None:
+        """Nobody wants its result any more; the tool, and what it has begun, are told."""
+        self.is_unwanted = True
+        if self._belongings is not None:
+            self._belongings.end()
+
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """Call this when it is over or given up; see `ownership.Owner`."""
+        with _making:  # two threads of one tool may be the first
+            if self._belongings is None:
+                self._belongings = Belongings()
+        self._belongings.when_over(callback)
+        if self.is_over or self.is_unwanted:
+            self._belongings.end()
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        """Do not call it any more."""
+        if self._belongings is not None:
+            self._belongings.forget(callback)
 
     def let_go(self) -> None:
         """Nothing more can come of it."""

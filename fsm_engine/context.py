@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from .errors import ConfigurationError
+from .policies import check_seconds
 
 if TYPE_CHECKING:
     from .attempt import Attempt
+    from .clock import Clock, TimerHandle
+
+LOOK_SECONDS = 1.0
+"""How often a thread that waits looks whether the loop that would wake it is still there."""
 
 
 class ToolContext:
@@ -74,7 +83,45 @@ class ToolContext:
     @property
     def cancelled(self) -> bool:
         """Nobody wants the result any more; a tool in a thread should look now and then, and stop."""
-        return self._attempt.is_unwanted
+        return self._attempt.is_unwanted or self._attempt.loop.is_closed()
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool:
+        """Wait, in a tool's thread, until nobody wants the result any more: a sleep that ends when it should.
+
+        Args:
+            timeout: seconds to wait at most; `None`: until then.
+
+        Returns:
+            whether nobody wants it any more; `False`: the time is up.
+
+        Raises:
+            ConfigurationError: it was called in the engine's loop, which would stand still; await `when_cancelled()`.
+
+        Example:
+            >>> def poll(job: str, ctx: ToolContext) -> str:
+            ...     while not ctx.wait_cancelled(5.0):
+            ...         ...  # look whether the job is done
+            ...     return "given up"
+        """
+        check_seconds("timeout", timeout, zero_allowed=True)
+        if self._attempt.loop is asyncio._get_running_loop():
+            raise ConfigurationError("wait_cancelled() would block the event loop; await when_cancelled() instead")
+        return _Wait(self._attempt, self._invocation.clock).until_over(timeout) or self.cancelled
+
+    async def when_cancelled(self) -> None:
+        """Return when nobody wants the result any more.
+
+        A coroutine hears of that by its `CancelledError`; this is for what it has beside it: another task, a callback, a
+        part that it has shielded.
+        """
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+        callback = partial(loop.call_soon_threadsafe, over.set)
+        self._attempt.when_over(callback)
+        try:
+            await over.wait()
+        finally:
+            self._attempt.forget(callback)
 
     @property
     def log(self) -> Any:
@@ -91,3 +138,35 @@ class ToolContext:
             method(*args)
         else:
             self._attempt.call_in_loop(method, *args)
+
+
+class _Wait:
+    """A thread waits for the end of an attempt, by the engine's clock."""
+
+    def __init__(self, attempt: Attempt, clock: Clock) -> None:
+        self._attempt = attempt
+        self._clock = clock
+        self._rung = threading.Event()
+        self._timer: TimerHandle | None = None
+
+    def until_over(self, timeout: float | None) -> bool:
+        """Whether it was given up within these seconds."""
+        attempt, ring = self._attempt, self._rung.set
+        attempt.when_over(ring)
+        if timeout is not None:
+            attempt.call_in_loop(self._set_timer, self._clock.monotonic() + timeout)
+        try:
+            while not self._rung.wait(LOOK_SECONDS):
+                if attempt.loop.is_closed():  # nobody is left to ring
+                    break
+        finally:
+            attempt.forget(ring)
+            attempt.call_in_loop(self._drop_timer)
+        return attempt.is_unwanted
+
+    def _set_timer(self, until: float) -> None:
+        self._timer = self._clock.call_at(until, self._rung.set)
+
+    def _drop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

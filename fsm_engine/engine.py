@@ -22,7 +22,7 @@ from .calls import ToolCall, duplicate_id_error, read_call
 from .clock import Clock, SystemClock
 from .driver import Driver
 from .eager import Spawner
-from .errors import ConfigurationError, EngineClosedError, ToolError
+from .errors import ConfigurationError, EngineClosedError, ToolError, ToolErrorCode
 from .events import Event
 from .health import HealthReport, HealthStatus, ToolHealth, read_probe, skipped
 from .hooks.logging import engine_logger, log_late_result
@@ -32,7 +32,7 @@ from .outcome import error_response
 from .policies import check_count, check_seconds
 from .registry import ToolRegistry
 from .response import ToolResponse
-from .run import Run
+from .run import CallStream
 from .runtime import Runtimes, ThreadUse
 from .spec import ToolSpec, tool_of
 from .stages import Stages, publish_nothing
@@ -116,6 +116,7 @@ class ToolEngine:
         self._background_lock = threading.Lock()
         self._cancel_grace = cancel_grace
         self._is_closed = False
+        self._on_closing: dict[Callable[[], object], None] = {}
         self._spawner = Spawner()
         self._failing: set[ToolSpec] = set()
         workshop = Workshop(
@@ -205,39 +206,29 @@ class ToolEngine:
 
         Args:
             on_event: is given each of its events, and numbers them.
-            refuse: answer the call with this error and run nothing.
+            refuse: answer the call with this error and run nothing. With the code `CANCELLED` it ends as cancelled, and
+                the error's message is the reason.
 
         Raises:
             RuntimeError: no event loop is running.
         """
         sink = self._sink if on_event is None else self._sink_after(self._isolated(on_event))
         invocation = self._make(read_call(call), sink, deadline)
-        if refuse is not None:
+        if refuse is not None and refuse.code == ToolErrorCode.CANCELLED:
+            invocation.cancel(refuse.message)
+        elif refuse is not None:
             invocation.refuse(error_response(refuse))
         self._driver.spawn(invocation)
         return invocation
 
-    def stream(self, calls: Iterable[Any], *, deadline: float | None = None) -> Run:
+    def stream(self, calls: Iterable[Any], *, deadline: float | None = None) -> CallStream:
         """Run calls side by side and watch them: `async with engine.stream(calls) as run: async for event in run`.
 
         Args:
             calls: as for `execute_tool_call`.
             deadline: seconds for each of them, approval apart.
         """
-
-        def begin(run: Run) -> None:
-            run.invocations = self._make_batch(calls, self._sink_after(run.publish), deadline)
-            for invocation in run.invocations:
-                task = self._driver.spawn(invocation)
-                task.add_done_callback(run.ended)
-                run.tasks.append(task)
-
-        async def settle(run: Run) -> None:
-            for invocation in run.invocations:
-                invocation.cancel("its stream was left")
-            await self._driver.settle(run.tasks, run.invocations)
-
-        return Run(begin, settle)
+        return CallStream(self, calls, deadline)
 
     def execute_tool_call_sync(self, call: Any, *, deadline: float | None = None) -> ToolInvocation:
         """`execute_tool_call` for code without a running loop; a background loop of the engine's own runs it.
@@ -383,12 +374,29 @@ class ToolEngine:
         return unfinished
 
     @property
+    def is_closed(self) -> bool:
+        """It takes no more calls."""
+        return self._is_closed
+
+    @property
+    def cancel_grace(self) -> float:
+        """Seconds that whatever is cancelled may take to clean up before it is left to itself."""
+        return self._cancel_grace
+
+    def when_closing(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call this when the engine is closed, in its loop; answers a function that ends that."""
+        self._on_closing[callback] = None
+        return lambda: self._on_closing.pop(callback, None)
+
+    @property
     def running(self) -> tuple[ToolInvocation, ...]:
         """The invocations that have not ended, the oldest first."""
         return tuple(self._driver.running.values())
 
     async def _cancel_running(self, grace: float) -> list[ToolInvocation]:
         unfinished = list(self.running)
+        for callback in tuple(self._on_closing):
+            callback()
         for invocation in unfinished:
             invocation.cancel("the engine is closing")
         over = asyncio.get_running_loop().create_future()

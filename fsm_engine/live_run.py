@@ -3,58 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
-from enum import StrEnum
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from .calls import duplicate_id_error, read_call
+from .call_group import CallGroup, Ending, RunEnd
 from .engine import ToolEngine
-from .errors import ToolError, classify
+from .errors import FsmEngineError, classify
 from .events import Event, RunEndedEvent
 from .hooks.logging import engine_logger
-from .invocation import ToolInvocation
+from .ownership import Owner, current_owner
 from .run_log import Reader, RunLog
 
 Work = Callable[["LiveRun"], Awaitable["Ending | None"]]
 """Is given the run to make calls and publish events with; answers why the run has ended, `None`: it is done."""
 
-
-class Ending(NamedTuple):
-    """Why a run has ended: for a machine, usually a `RunEnd`, and in words for a person."""
-
-    reason: str
-    message: str | None = None
+FAILURES = frozenset({RunEnd.MAX_TURNS, RunEnd.MAX_SECONDS, RunEnd.CANCELLED, RunEnd.MODEL_ERROR, RunEnd.ERROR})
+"""Ends that are none that the work has come to by itself, or no good ones."""
 
 
-class RunEnd(StrEnum):
-    """Why a run has ended, in its `run_ended` event. Whoever stops a run may give another reason."""
+class RunFailedError(FsmEngineError):
+    """A run that was awaited was stopped, or has failed. What it has done stands in the run.
 
-    DONE = "done"
-    FINAL_ANSWER = "final_answer"
-    CUT_OFF = "cut_off"  # the model stopped in the middle of its answer
-    MAX_TURNS = "max_turns"
-    MAX_SECONDS = "max_seconds"
-    CANCELLED = "cancelled"
-    MODEL_ERROR = "model_error"
-    ERROR = "error"
+    Attributes:
+        run: the run; an agent's has the conversation in `messages`.
+        reason, message: of its `run_ended` event.
+    """
+
+    def __init__(self, run: LiveRun, reason: str, message: str | None) -> None:
+        super().__init__(f"the run has ended without success: {reason}" + (f" ({message})" if message else ""))
+        self.run = run
+        self.reason = reason
+        self.message = message
 
 
-class LiveRun:
+class LiveRun(CallGroup):
     """A run that readers may come to and leave as they like; it goes on without any.
 
     It begins when it is entered, awaited, iterated over or put into a `RunStore`. Leaving the `async with` block
-    cancels it. A call that it has started ends before it does.
+    cancels it. A call that it has started ends before it does. One that is begun inside a tool is cancelled, at the
+    latest, when the tool's attempt ends, unless it is kept in a `RunStore`.
+
+    `await run` answers the run when it has ended well, and raises `RunFailedError` else; cancelling all who await it so
+    cancels it. `wait` only watches.
 
     Args:
         engine: runs the calls.
-        work: what is done; calls it makes by `start_call`.
+        work: what is done; calls it makes by `start_call`. A stop cancels it; if it goes on all the same for longer than
+            the engine's `cancel_grace`, the run ends without it.
         log: where the events go; one of the usual size if it is not given.
 
     Attributes:
         log: all events, the last of them `run_ended`.
         reason: why it has ended; `None` until then.
+        message: the same for a person, where there is more to say.
 
     Example:
         >>> import asyncio
@@ -68,14 +70,19 @@ class LiveRun:
     """
 
     def __init__(self, engine: ToolEngine, work: Work, *, log: RunLog | None = None) -> None:
+        super().__init__(engine)
         self.log = RunLog() if log is None else log
         self.reason: str | None = None
-        self._engine = engine
+        self.message: str | None = None
         self._work = work
         self._task: asyncio.Task[None] | None = None
-        self._stop: Ending | None = None
+        self._working: asyncio.Task[Ending | None] | None = None
+        self._heard: asyncio.Future[None] | None = None
+        self._owner: Owner | None = None
+        self._awaiting = 0
+        self._result = Ending(RunEnd.DONE)
+        self._was_stopped = False
         self._callbacks: list[Callable[[], object]] = []
-        self._invocations: dict[str, ToolInvocation] = {}
 
     @classmethod
     def of_calls(cls, engine: ToolEngine, calls: Iterable[Any], *, log: RunLog | None = None) -> LiveRun:
@@ -84,51 +91,40 @@ class LiveRun:
         Args:
             calls: as for `ToolEngine.execute_tool_call`.
         """
-        read = [read_call(call) for call in calls]
-        ids = Counter(call.id for call in read if call.id)
+        given = list(calls)
 
         async def work(run: LiveRun) -> None:
-            for call in read:
-                refused = call.id is not None and ids[call.id] > 1
-                run.start_call(call, refuse=duplicate_id_error() if refused else None)
+            run.start_calls(given)
 
         return cls(engine, work, log=log)
 
     # -- what callers ask ----------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def begin(self, *, is_detached: bool = False) -> None:
         """Start the work; nothing happens if it has begun.
+
+        Args:
+            is_detached: begun inside a tool, it is to outlive the tool's call; whoever begins it sees to its end.
 
         Raises:
             RuntimeError: no event loop is running.
         """
-        self._begin()
+        self._begin(is_detached=is_detached)
 
     def cancel(self, reason: str = RunEnd.CANCELLED, message: str | None = None) -> bool:
-        """Stop the work and cancel its calls; `False`: it has ended, or was asked to before.
+        """Stop the work and cancel its calls, from any thread or a signal's handler; no call begins from now on.
 
         Args:
             reason: for the `run_ended` event; a machine reads it.
             message: likewise, for a person.
+
+        Returns:
+            whether this is what stops it; `False`: it has ended, or was stopped before.
         """
-        if self.reason is not None or self._stop is not None:
-            return False
-        self._stop = Ending(str(reason), message)
-        self._begin().cancel()
-        return True
-
-    def invocation(self, uid: str) -> ToolInvocation:
-        """The call that an event speaks of, to approve, deny or cancel it.
-
-        Raises:
-            KeyError: no call of this run has that uid.
-        """
-        return self._invocations[uid]
-
-    @property
-    def invocations(self) -> tuple[ToolInvocation, ...]:
-        """All calls so far, in the order in which they were started."""
-        return tuple(self._invocations.values())
+        is_stopped = super().cancel(reason, message)
+        if is_stopped and self._task is None and asyncio._get_running_loop() is not None:
+            self._begin()  # its readers would wait for ever
+        return is_stopped
 
     @property
     def is_over(self) -> bool:
@@ -144,6 +140,21 @@ class LiveRun:
         await asyncio.wait([self._begin()])
         assert self.reason is not None, "a run says why it ends"
         return self.reason
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        self._awaiting += 1
+        try:
+            yield from self.wait().__await__()
+        except asyncio.CancelledError:
+            if self._awaiting == 1:
+                self.cancel(message="whoever awaited it was cancelled")
+            raise
+        finally:
+            self._awaiting -= 1
+        assert self.reason is not None, "it has ended"
+        if self.reason in FAILURES or self._was_stopped:
+            raise RunFailedError(self, self.reason, self.message)
+        return self
 
     async def __aenter__(self) -> Self:
         self.begin()
@@ -161,76 +172,124 @@ class LiveRun:
 
     # -- what the work does --------------------------------------------------------------------------------------
 
-    def start_call(self, call: Any, *, refuse: ToolError | None = None) -> ToolInvocation:
-        """Start a call whose events go into the log; see `ToolEngine.start`."""
-        invocation = self._engine.start(call, on_event=self.log.append, refuse=refuse)
-        self._invocations[invocation.uid] = invocation
-        return invocation
-
     def publish(self, event: Event) -> None:
         """Number an event of the work's own, give it the time, and put it into the log."""
         event.at = self._engine.clock.wall()
         self.log.append(event)
 
+    def _tell(self, event: Event) -> None:
+        self.log.append(event)
+
+    # -- what a kind of run may add ------------------------------------------------------------------------------
+
+    def _close_what_is_open(self) -> None:
+        """The work is over, well or not: its last chance to make a call, be it one that is not run."""
+
+    def _before_end(self) -> None:
+        """All calls have ended, and `run_ended` comes next."""
+
     # -- its life ------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> asyncio.Task[None]:
+    def _begin(self, *, is_detached: bool = False) -> asyncio.Task[None]:
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._drive())
+            self._loop = asyncio.get_running_loop()
+            self._task = self._loop.create_task(self._drive())
             self._task.add_done_callback(self._task_ended)
+            self.when_over(self._engine.when_closing(self._engine_closes))
+            self._owner = None if is_detached else current_owner()
+            if self._owner is not None:
+                self._owner.when_over(self._owner_is_over)
         return self._task
 
+    def _engine_closes(self) -> None:
+        self.cancel(message="the engine is closing")
+
+    def _owner_is_over(self) -> None:
+        self.cancel(message="the call that began it is over")
+
     async def _drive(self) -> None:
-        interrupted: asyncio.CancelledError | None = None
-        try:
-            end = await self._work(self) or Ending(RunEnd.DONE)
-            await self._calls_ended()
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 # whatever it is, the readers are told of the end
-            if not isinstance(error, asyncio.CancelledError) or not self._is_being_cancelled:
-                end = self._failed(error)
-            else:
-                interrupted = error if self._stop is None else None
-                end = self._stop or Ending(RunEnd.CANCELLED)
-        for invocation in self._invocations.values():
-            invocation.cancel(f"the run has ended: {end.reason}")
-        interrupted = await self._calls_ended_whatever() or interrupted
-        self._end(end)
+        interrupted = None if self.stopped else await self._work_ended()
+        self._close_what_is_open()
+        interrupted = await self._calls_ended() or interrupted
+        self._before_end()
+        self._end()
         if interrupted is not None:
             raise interrupted
 
-    async def _calls_ended(self) -> None:
-        while pending := [each.ended for each in self._invocations.values() if not each.is_final]:
-            await asyncio.wait(pending)
+    async def _work_ended(self) -> asyncio.CancelledError | None:
+        """Do the work, and do not wait for ever if it goes on after a stop; answers the cancellation that came meanwhile."""
+        loop, clock = asyncio.get_running_loop(), self._engine.clock
+        self._heard = heard = loop.create_future()
+        self._working = working = loop.create_task(self._do_work())
+        interrupted: asyncio.CancelledError | None = None
+        while not working.done() and not heard.done():
+            interrupted = await self._wait([working, heard]) or interrupted
+        late: asyncio.Future[None] = loop.create_future()
+        timer = clock.call_at(clock.monotonic() + self._engine.cancel_grace, _set, late)
+        try:
+            while not working.done() and not late.done():
+                interrupted = await self._wait([working, late]) or interrupted
+        finally:
+            timer.cancel()
+        if working.done():
+            self._take_outcome(working)
+        else:
+            engine_logger().warning("the work of a run was left to itself: it does not heed its cancellation")
+            working.add_done_callback(_look_at)
+        return interrupted
 
-    async def _calls_ended_whatever(self) -> asyncio.CancelledError | None:
-        """Wait for the calls; answers the cancellation that came meanwhile."""
-        interrupted = None
-        while True:
-            try:
-                await self._calls_ended()
-                return interrupted
-            except asyncio.CancelledError as error:
-                interrupted = error
+    async def _do_work(self) -> Ending | None:
+        return await self._work(self)
 
-    @property
-    def _is_being_cancelled(self) -> bool:
-        """Somebody has asked the task to stop; a CancelledError that was merely raised says nothing."""
-        return self._task is not None and self._task.cancelling() > 0
+    def _stop_heard(self) -> None:
+        if self._heard is not None and not self._heard.done():
+            self._heard.set_result(None)
+        # A loop that shuts down cancels this task beside the one that tells us; twice would hit it while it cleans up.
+        if self._working is not None and not self._working.cancelling():
+            self._working.cancel()
 
-    def _failed(self, error: BaseException) -> Ending:
-        classified = classify(error)
-        engine_logger().error("run failed", detail=classified.detail)
-        return Ending(RunEnd.ERROR, f"{classified.code} ({type(error).__name__})")
+    def _take_outcome(self, working: asyncio.Task[Ending | None]) -> None:
+        error = asyncio.CancelledError() if working.cancelled() else working.exception()
+        if error is None:
+            self._result = working.result() or self._result
+        elif not isinstance(error, asyncio.CancelledError) or not self._endings:
+            self._fail(error)
 
-    def _end(self, end: Ending) -> None:
+    def _fail(self, error: BaseException) -> None:
+        """That is an end too, unless there is one; no further call begins."""
+        if not isinstance(error, Exception | asyncio.CancelledError):
+            ending = Ending(RunEnd.CANCELLED, "the program was interrupted")  # it has gone through the loop already
+        else:
+            classified = classify(error)
+            engine_logger().error("run failed", detail=classified.detail)
+            ending = Ending(RunEnd.ERROR, f"{classified.code} ({type(error).__name__})")
+        if self._claim(ending):
+            self._hear_stop()
+
+    def _end(self) -> None:
+        self._was_stopped = not self._claim(self._result)
+        end = self._endings[None]
         self.publish(RunEndedEvent(0, 0.0, *end))
-        self.reason = end.reason
+        self.reason, self.message = end
         self.log.close()
+        if self._owner is not None:
+            self._owner.forget(self._owner_is_over)
         for callback in self._callbacks:
             callback()
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled():
-            task.exception()  # a KeyboardInterrupt, which has gone through the loop already
-        if self.reason is None:  # cancelled before its first step
-            self._end(self._stop or Ending(RunEnd.CANCELLED))
+        error = None if task.cancelled() else task.exception()
+        if self.reason is None:  # cancelled before its first step, or what a kind of run has added is broken
+            self._fail(error) if error is not None else self._claim(Ending(RunEnd.CANCELLED))
+            self._end()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Or asyncio complains that nobody has."""
+    if not task.cancelled():
+        task.exception()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
+from .call_group import CallGroup, Ending, RunEnd, let_others_in
 from .events import Event, GapEvent, ToolExecutionEvent
 from .invocation import ToolInvocation
+
+if TYPE_CHECKING:
+    from .engine import ToolEngine
 
 MAX_BACKLOG = 1_000
 """Unread events from which on progress and chunks are thinned out."""
@@ -99,15 +103,16 @@ class EventBuffer:
             self._waiter.set_result(None)
 
 
-class Run:
+class CallStream(CallGroup):
     """What `ToolEngine.stream` gives. Enter it to start the calls, iterate over it for events, leave it to clean up.
 
-    `run[uid]` is the invocation that an event speaks of, to cancel, approve or deny it. Leaving the block cancels what
-    is still under way and waits until it has ended.
+    `run[uid]` is the invocation that an event speaks of, to cancel, approve or deny it; `cancel` stops all of them.
+    Leaving the block cancels what is still under way and waits until it has ended.
 
-    Attributes:
-        invocations: those of the calls, in call order; empty until the block is entered.
-        tasks: what drives them.
+    Args:
+        engine: runs the calls.
+        calls: of one message; those that share an id are refused.
+        deadline: seconds for each of them, approval apart; `None`: no limit.
 
     Example:
         >>> async def watch(engine, calls):
@@ -117,52 +122,61 @@ class Run:
         ...         return [invocation.response for invocation in run.invocations]
     """
 
-    def __init__(self, begin: Callable[[Run], None], settle: Callable[[Run], Awaitable[None]]) -> None:
-        self._begin = begin
-        self._settle = settle
+    def __init__(self, engine: ToolEngine, calls: Iterable[Any], deadline: float | None = None) -> None:
+        super().__init__(engine)
+        self._calls = calls
+        self._deadline = deadline
         self._buffer = EventBuffer()
         self._seq = 0
-        self._has_begun = False
-        self.invocations: list[ToolInvocation] = []
-        self.tasks: list[asyncio.Task[None]] = []
-
-    def publish(self, event: Event) -> None:
-        """Number an event and hand it to the reader."""
-        event.seq = self._seq = self._seq + 1
-        self._buffer.put(event)
-
-    def ended(self, task: asyncio.Task[None]) -> None:
-        """One of the calls has ended; with the last one the stream does."""
-        if all(each.done() for each in self.tasks):
-            self._buffer.close()
+        self._handed_out = 0
+        self._unended = 0
 
     async def __aenter__(self) -> Self:
-        if self._has_begun:
+        if self._loop is not None:
             raise RuntimeError("a stream is entered once; ask the engine for another one")
-        self._has_begun = True
-        self._begin(self)
-        if not self.invocations:
-            self._buffer.close()
+        self._loop = asyncio.get_running_loop()
+        self.start_calls(self._calls, deadline=self._deadline)
+        self._unended = len(self._invocations)
+        for invocation in self._invocations.values():
+            invocation.ended.add_done_callback(self._call_ended)
+        if not self._invocations:
+            self._end()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._settle(self)
+        self.cancel(message="its stream was left")
+        interrupted = await self._calls_ended()
+        if interrupted is not None:
+            raise interrupted
 
     def __aiter__(self) -> Self:
-        if not self._has_begun:
+        if self._loop is None:
             raise RuntimeError("nothing runs yet; write `async with engine.stream(calls) as run:` around the loop")
         return self
 
     async def __anext__(self) -> Event:
+        self._handed_out += 1
+        await let_others_in(self._handed_out)
         event = await self._buffer.get()
         if event is None:
             raise StopAsyncIteration
         return event
 
     def __getitem__(self, uid: str) -> ToolInvocation:
-        for invocation in self.invocations:
-            if invocation.uid == uid:
-                return invocation
-        raise KeyError(uid)
+        return self.invocation(uid)
+
+    def _tell(self, event: Event) -> None:
+        event.seq = self._seq = self._seq + 1
+        self._buffer.put(event)
+
+    def _call_ended(self, _: object) -> None:
+        """With the last of the calls the stream ends."""
+        self._unended -= 1
+        if not self._unended:
+            self._end()
+
+    def _end(self) -> None:
+        self._claim(Ending(RunEnd.DONE))
+        self._buffer.close()

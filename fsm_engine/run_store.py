@@ -7,11 +7,12 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .call_group import RunEnd
 from .clock import Clock
 from .engine import ToolEngine
 from .errors import EngineClosedError, FsmEngineError
 from .invocation import ToolInvocation
-from .live_run import LiveRun, RunEnd, Work
+from .live_run import LiveRun, Work
 from .policies import check_count, check_seconds
 from .run_log import RunLog
 
@@ -135,7 +136,7 @@ class RunStore:
         stored = StoredRun(work if isinstance(work, LiveRun) else LiveRun(self._engine, work), owner)
         self._runs[stored.id] = stored
         stored.run.when_over(lambda: self._has_ended(stored))
-        stored.run.begin()
+        stored.run.begin(is_detached=True)  # begun by a tool it is to outlive the tool
         return stored
 
     def find(self, run_id: str, owner: str | None = None) -> StoredRun | None:

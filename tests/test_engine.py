@@ -974,7 +974,8 @@ async def test_a_call_whose_task_is_cancelled_before_its_first_step_has_an_end_a
     _, spec = waiting_tool()
     engine = virtual(spec)
     async with engine.stream([ToolCall("cleans")]) as run:
-        run.tasks[0].cancel()
+        (task,) = (each for each in asyncio.all_tasks() if each.get_name() == run.invocations[0].uid)
+        task.cancel()
         events = [event async for event in run]
     assert_ended(run.invocations[0])
     assert run.invocations[0].path == ("PENDING", "CANCELLED")

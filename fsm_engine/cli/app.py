@@ -20,7 +20,7 @@ from ..cli_serve import add_commands as add_serve_command
 from ..engine import ToolEngine
 from ..invocation import ToolInvocation
 from ..jsonable import json_text
-from ..run import Run
+from ..run import CallStream
 from .display import Screen, screen_for, summary_line
 from .inputs import load_engine, read_calls
 from .watching import Decide, approve_all, ask, deny_all, watch
@@ -177,11 +177,11 @@ def _decider(approve: bool | None, *, can_ask: bool) -> Callable[[Screen, Consol
     return lambda *_: deny_all(nobody if approve is None else "the command was given --deny")
 
 
-def _writer(results: TextIO | None) -> Callable[[Run], None]:
+def _writer(results: TextIO | None) -> Callable[[CallStream], None]:
     """Writes the results up to the first call that has not ended, each once: a slow call holds back what follows it."""
     written = 0
 
-    def write(run: Run) -> None:
+    def write(run: CallStream) -> None:
         nonlocal written
         while results is not None and written < len(run.invocations) and run.invocations[written].is_final:
             results.write(_result_line(run.invocations[written]))

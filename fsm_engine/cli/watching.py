@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..events import Event, ToolErrorEvent, ToolExecutionEvent, ToolResultEvent
 from ..invocation import ToolInvocation
-from ..run import Run
+from ..run import CallStream
 from ..states.invocation import ToolState
 from .board import one_line, shown_arguments
 from .display import Screen
@@ -21,7 +21,7 @@ Decide = Callable[[ToolInvocation, str], Coroutine[Any, Any, None]]
 
 
 async def watch(
-    run: Run, screen: Screen, decide: Decide, on_end: Callable[[Run], object] = lambda _run: None
+    run: CallStream, screen: Screen, decide: Decide, on_end: Callable[[CallStream], object] = lambda _run: None
 ) -> list[ToolInvocation]:
     """Run calls and show their events until the last of them has ended, also if that is by an interruption.
 
@@ -44,10 +44,10 @@ async def watch(
     finally:
         async for event in run:  # how the calls ended that were cancelled on leaving; all of that is there already
             _show(event, run, screen, on_end)
-    return run.invocations
+    return list(run.invocations)
 
 
-def _show(event: Event, run: Run, screen: Screen, on_end: Callable[[Run], object]) -> None:
+def _show(event: Event, run: CallStream, screen: Screen, on_end: Callable[[CallStream], object]) -> None:
     screen.show(event)
     if isinstance(event, ToolResultEvent | ToolErrorEvent):
         on_end(run)
