@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator
+import ipaddress
+import secrets
+import socket
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _NEEDED = {"fastapi", "sse_starlette", "uvicorn"}
-_HERE = ("127.0.0.1", "localhost")
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -53,11 +55,21 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0: a free one.")] = 8000,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A name by which browsers may address the server, beside its own: that of a proxy before it, say. May be "
+            "repeated.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve the live page: a conversation whose tool calls are seen moving through their lifecycle.
 
-    Whoever reaches the address may use the tools, so other addresses than this machine's own belong behind something
-    that asks who is there; in an application of your own, `fsm_engine.server.create_app(authorize=...)` does.
+    Whoever opens the page may use the tools. On an address that other machines reach, a token is therefore part of the
+    address that is shown, and nobody gets in without it. It tells nobody apart: for that, and for an encrypted
+    connection, put something before it, or write an application with `fsm_engine.server.create_app(authorize=...)`.
 
     Example: fsm-engine serve --demo
     """
@@ -66,7 +78,7 @@ def serve(
     if tools and model is None:
         raise typer.BadParameter("tools are of no use without a model; name one", param_hint="--model")
     try:
-        asyncio.run(_serve(tools or [], model, host, port))
+        asyncio.run(_serve(tools or [], model, host, port, allowed_host or ()))
     except ModuleNotFoundError as error:
         if error.name not in _NEEDED:
             raise
@@ -77,29 +89,52 @@ def serve(
         raise typer.Exit(2) from None
 
 
-async def _serve(tools: list[str], model: str | None, host: str, port: int) -> None:
+async def _serve(tools: list[str], model: str | None, host: str, port: int, also_called: Sequence[str] = ()) -> None:
     import uvicorn
 
     from .server.demo import demo_app
 
-    async with demo_app() if model is None else _app(tools, model, host) as app:
+    token = None if _is_this_machine_alone(host) else secrets.token_urlsafe(24)
+    names = ["localhost", host, *also_called, *([] if token is None else [socket.gethostname()])]
+    serving = (
+        demo_app(allowed_hosts=names, token=token) if model is None else _app(tools, model, names=names, token=token)
+    )
+    async with serving as app:
         config = uvicorn.Config(app, host=host, port=port, log_level="warning", ws="websockets-sansio")
         server = uvicorn.Server(config)
         with config.bind_socket() as listening:
             # Said before anybody could be waiting for it: the socket takes connections from here on.
             listening.listen()
-            shown = f"[{host}]" if ":" in host else host
-            typer.echo(f"Live page: http://{shown}:{listening.getsockname()[1]}/  (Ctrl+C ends it)")
+            typer.echo(f"Live page: {_address(host, listening.getsockname()[1], token)}  (Ctrl+C ends it)")
+            if token is not None:
+                typer.echo(
+                    "Warning: other machines reach this server, and whoever knows this address may use its tools; what is "
+                    "sent is not encrypted",
+                    err=True,
+                )
             await server.serve(sockets=[listening])
 
 
+def _is_this_machine_alone(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _address(host: str, port: int, token: str | None) -> str:
+    """What to open; where the server listens on every address, that is this machine's own."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 # it is what somebody has asked for
+    shown = f"[{shown}]" if ":" in shown else shown
+    return f"http://{shown}:{port}/" + ("" if token is None else f"?token={token}")
+
+
 @asynccontextmanager
-async def _app(tools: list[str], model: str, host: str) -> AsyncIterator[FastAPI]:
+async def _app(tools: list[str], model: str, *, names: Sequence[str], token: str | None) -> AsyncIterator[FastAPI]:
     from .server import create_app
 
     async with load_engine(tools) as engine:
-        allowed = _HERE if host in _HERE else None
-        yield create_app(engine, _load_model(model), allowed_hosts=allowed)
+        yield create_app(engine, _load_model(model), allowed_hosts=names, token=token)
 
 
 def _load_model(reference: str) -> Any:

@@ -90,12 +90,19 @@ class ScriptedModel:
 
 
 @asynccontextmanager
-async def demo_app(clock: Clock | None = None, pace: float = PACE) -> AsyncIterator[FastAPI]:
+async def demo_app(
+    clock: Clock | None = None,
+    pace: float = PACE,
+    *,
+    allowed_hosts: Sequence[str] = ("127.0.0.1", "localhost"),
+    token: str | None = None,
+) -> AsyncIterator[FastAPI]:
     """The application with the order desk behind it, for as long as the block lasts.
 
     Args:
         clock: what engine, tools and pauses are timed by.
         pace: seconds between two pieces of what the model writes.
+        allowed_hosts, token: as for `create_app`.
     """
     clock = clock or SystemClock()
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -110,7 +117,8 @@ async def demo_app(clock: Clock | None = None, pace: float = PACE) -> AsyncItera
                 yield create_app(
                     engine,
                     agent,
-                    allowed_hosts=("127.0.0.1", "localhost"),
+                    allowed_hosts=allowed_hosts,
+                    token=token,
                     intro=INTRO,
                     suggestions=(
                         Suggestion("Chen Mei's broken headphones", _question()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -52,6 +52,7 @@ def create_router(
     *,
     authorize: Authorize | None = None,
     limits: ServerLimits | None = None,
+    allowed_origins: Sequence[str] = (),
 ) -> APIRouter:
     """Routes for an application of yours: `app.include_router(create_router(engine, model), prefix="/tools")`.
 
@@ -64,9 +65,11 @@ def create_router(
         authorize: says who asks, for every route; without it whoever reaches the server may use it, and a run is
             open to those who know its id.
         limits: how much is taken on.
+        allowed_origins: of pages elsewhere that may ask, such as `https://shop.example.org`, or `*`. A page of this
+            very site always may: its origin's host is the one in the request's `Host`.
     """
     agent = model if isinstance(model, RunsMessages) else Agent(engine, model)
-    return _Routes(Runs(engine, agent, authorize, limits or ServerLimits())).router()
+    return _Routes(Runs(engine, agent, authorize, limits or ServerLimits(), allowed_origins)).router()
 
 
 class _Routes:

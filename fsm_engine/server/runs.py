@@ -23,6 +23,7 @@ from ..response import Issue
 from ..run_log import RunLog
 from ..run_store import KEEP_SECONDS, MAX_RUNS, RunStore, StoredRun, TooManyRunsError
 from ..states.invocation import ToolState
+from .access import FOREIGN_PAGE, is_of_this_site
 from .reading import ArgumentsRefusedError
 
 Authorize = Callable[[HTTPConnection], Awaitable[str | None] | str | None]
@@ -91,10 +92,17 @@ class Runs:
         engine: runs the calls.
         agent: answers messages.
         authorize: says who asks; `None`: nobody is asked for a name.
+        limits: how much is taken on.
+        allowed_origins: of pages elsewhere that may ask.
     """
 
     def __init__(
-        self, engine: ToolEngine, agent: RunsMessages, authorize: Authorize | None, limits: ServerLimits
+        self,
+        engine: ToolEngine,
+        agent: RunsMessages,
+        authorize: Authorize | None,
+        limits: ServerLimits,
+        allowed_origins: Sequence[str] = (),
     ) -> None:
         self.engine = engine
         self.limits = limits
@@ -103,9 +111,12 @@ class Runs:
         self._agent = agent
         self._closing: asyncio.Task[None] | None = None
         self._authorize = authorize
+        self._allowed_origins = frozenset(origin.lower().rstrip("/") for origin in allowed_origins)
 
     async def owner(self, connection: HTTPConnection) -> str | None:
-        """Who asks."""
+        """Who asks. Browsers send along what they know a person by, so pages of other sites are sent away first."""
+        if not is_of_this_site(connection, self._allowed_origins):
+            raise HTTPException(status.HTTP_403_FORBIDDEN, FOREIGN_PAGE)
         if self._authorize is None:
             return None
         answer = self._authorize(connection)
