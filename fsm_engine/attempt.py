@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from .eager import EagerRun
-from .jsonable import to_jsonable
+from .jsonable import MAX_SIZE, to_jsonable
 from .ownership import Belongings
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MAX_CHUNKS_KEPT = 1_000
 """A generator's chunks are its result unless it returns one; more than this many are handed out but not kept."""
+
+MAX_CHUNK_CHARS_KEPT = MAX_SIZE
+"""Nor are more characters than any result may have."""
 
 
 _making = threading.Lock()

@@ -20,8 +20,9 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_process
 
-from .attempt import MAX_CHUNKS_KEPT, Attempt
+from .attempt import MAX_CHUNK_CHARS_KEPT, MAX_CHUNKS_KEPT, Attempt
 from .context import ToolContext
+from .jsonable import json_text, to_jsonable
 from .response import ToolResponse
 from .spec import ToolSpec
 from .threads import run_in_thread
@@ -139,28 +140,34 @@ class _Chunks:
     """The pieces that a generator has handed out, and what they come to."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
         self._kept: list[Any] = []
         self._count = 0
+        self._chars = 0
+        self._last: ToolResponse | None = None
         self._context = ToolContext(attempt)
 
     def add(self, chunk: Any) -> None:
+        if isinstance(chunk, ToolResponse):
+            self._last = chunk
+            return
+        self._last = None
         self._count += 1
-        if self._count <= MAX_CHUNKS_KEPT or isinstance(chunk, ToolResponse):
-            self._kept.append(chunk)
-        if not isinstance(chunk, ToolResponse):
-            self._context.emit(chunk)
+        if self._count <= MAX_CHUNKS_KEPT and self._chars <= MAX_CHUNK_CHARS_KEPT:
+            self._chars += len(chunk) if isinstance(chunk, str | bytes) else len(json_text(to_jsonable(chunk).value))
+            if self._chars <= MAX_CHUNK_CHARS_KEPT:
+                self._kept.append(chunk)
+        self._context.emit(chunk)
 
     def result(self, returned: Any = None) -> Any:
         """What the generator returned, or a last `ToolResponse`; else the strings joined, or the list."""
         if returned is not None:
             return returned
-        if self._kept and isinstance(self._kept[-1], ToolResponse):
-            return self._kept[-1]
-        pieces = [chunk for chunk in self._kept if not isinstance(chunk, ToolResponse)]
+        if self._last is not None:
+            return self._last
+        pieces = self._kept
         texts = bool(pieces) and all(isinstance(piece, str) for piece in pieces)
-        if self._count > MAX_CHUNKS_KEPT:
-            reason = f"only the first {MAX_CHUNKS_KEPT:,} of {self._count:,} pieces were kept"
+        if self._count > len(pieces):
+            reason = f"only the first {len(pieces):,} of {self._count:,} pieces were kept"
             return ToolResponse.partial("".join(pieces) if texts else "", None if texts else pieces, reason=reason)
         return "".join(pieces) if texts else pieces
 

@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from .call_group import CallGroup, Ending, RunEnd, let_others_in
-from .events import Event, GapEvent, ToolExecutionEvent
+from .events import Event, GapEvent, ThinkingEvent, ToolArgumentsEvent, ToolExecutionEvent
 from .invocation import ToolInvocation
+from .jsonable import json_text
 
 if TYPE_CHECKING:
     from .engine import ToolEngine
@@ -22,11 +23,18 @@ CHUNKS_KEPT = 100
 """How many unread chunks of all calls together survive a thinning."""
 
 
+MAX_BACKLOG_CHARS = 4_000_000
+"""Characters of unread pieces from which on they are thinned out, however few they are."""
+
+CHARS_KEPT = 1_000_000
+"""How many characters of those chunks do."""
+
+
 def thin_out(events: Sequence[Event] | deque[Event]) -> deque[Event]:
     """What a slow reader still gets of events: all that last, the newest progress of each call, the newest pieces."""
     kept: deque[Event] = deque()
     reported: set[str] = set()
-    pieces = 0
+    pieces = chars = 0
     for event in reversed(events):
         if not event.is_lasting:
             if isinstance(event, ToolExecutionEvent) and event.chunk is None:
@@ -34,11 +42,23 @@ def thin_out(events: Sequence[Event] | deque[Event]) -> deque[Event]:
                     continue
                 reported.add(event.uid)
             else:
-                pieces += 1
-                if pieces > CHUNKS_KEPT:
+                pieces, chars = pieces + 1, chars + piece_chars(event)
+                if pieces > CHUNKS_KEPT or (chars > CHARS_KEPT and pieces > 1):
                     continue
         kept.appendleft(event)
     return kept
+
+
+def piece_chars(event: Event) -> int:
+    """About how much of somebody's output an event holds; 0: it is none that would ever be left out."""
+    if isinstance(event, ToolExecutionEvent):
+        chunk = event.chunk
+        if chunk is None:
+            return 0 if event.message is None else len(event.message)
+        return len(chunk) if isinstance(chunk, str) else len(json_text(chunk))
+    if isinstance(event, ToolArgumentsEvent):
+        return len(event.delta)
+    return len(event.content) if isinstance(event, ThinkingEvent) and event.piece else 0
 
 
 def gap_before(event: Event, last_seq: int) -> GapEvent:
@@ -49,17 +69,19 @@ def gap_before(event: Event, last_seq: int) -> GapEvent:
 class EventBuffer:
     """Events on their way to one reader, who may be slow.
 
-    State changes and final events are never dropped. When more than `limit` events are unread, progress is reduced
-    to the newest of each call and chunks to the newest hundred, and a `gap` stands where events are missing.
+    State changes and final events are never dropped. When more than `limit` events are unread, or more than some
+    characters of pieces, progress is reduced to the newest of each call and chunks to the newest hundred, or fewer if
+    they are large, and a `gap` stands where events are missing.
     """
 
-    __slots__ = ("_closed", "_events", "_last_seq", "_limit", "_threshold", "_waiter")
+    __slots__ = ("_chars", "_chars_threshold", "_closed", "_events", "_last_seq", "_limit", "_threshold", "_waiter")
 
     def __init__(self, limit: int = MAX_BACKLOG) -> None:
         self._limit = self._threshold = limit
         self._events: deque[Event] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._last_seq = 0
+        self._chars, self._chars_threshold = 0, MAX_BACKLOG_CHARS
         self._closed = False
 
     def __len__(self) -> int:
@@ -68,10 +90,13 @@ class EventBuffer:
     def put(self, event: Event) -> None:
         """Add an event and wake the reader."""
         self._events.append(event)
-        if len(self._events) > self._threshold:
+        self._chars += piece_chars(event)
+        if len(self._events) > self._threshold or self._chars > self._chars_threshold:
             self._events = thin_out(self._events)
+            self._chars = sum(map(piece_chars, self._events))
             # What is left may be state changes alone; looking at them again is put off until there are twice as many.
             self._threshold = max(self._limit, 2 * len(self._events))
+            self._chars_threshold = max(MAX_BACKLOG_CHARS, 2 * self._chars)
         if self._waiter is not None:
             self._wake()
 
@@ -96,6 +121,7 @@ class EventBuffer:
             self._last_seq = event.seq - 1
             return gap
         self._last_seq = event.seq
+        self._chars -= piece_chars(event)
         return self._events.popleft()
 
     def _wake(self) -> None:

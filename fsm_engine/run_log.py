@@ -5,8 +5,8 @@ one costs nothing and slows nobody, and one that comes late or comes back is tol
 has missed is read from the log, or a `gap` stands where that is gone. There is no replay beside the live stream, so no
 event can fall between the two or come twice.
 
-What is kept is bounded. A full log first leaves out old progress and pieces (`run.thin_out`), then the oldest events.
-A reader that had not read what is left out in this second way is stuck, and is dropped: it gets `ReaderDroppedError`,
+What is kept is bounded. A full log first leaves out old progress and pieces (`run.thin_out`), then all pieces that it
+must, the oldest first, and only then the oldest events: no result goes while a piece of somebody's output could. A reader that had not read what is left out in this second way is stuck, and is dropped: it gets `ReaderDroppedError`,
 and may come back with its last number like any other late reader.
 """
 
@@ -42,8 +42,8 @@ class RunLog:
     """The events of one run. Belongs to one event loop.
 
     Args:
-        max_events: how many are kept, at least 8. The newest quarter is never thinned out, so a reader that stays as
-            near to the end as that misses nothing at all.
+        max_events: how many are kept, at least 8. Of the newest quarter nothing is left out while there is anything
+            older to leave out, so a reader that stays as near to the end as that misses nothing, as a rule.
         max_chars: how many characters of JSON text all of them together may have; the newest event is always kept.
 
     Attributes:
@@ -150,13 +150,14 @@ class RunLog:
     # -- room ----------------------------------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        """Thin out what is old; if that does not free an eighth, give up the oldest until it does."""
+        """Thin out what is old, then every piece; if that does not free an eighth, give up the oldest until it does."""
         recent = len(self._events) - self._max_events // 4
         old = self._events[:recent] if recent > 0 else []
         kept = [*thin_out(old), *self._events[len(old) :]]
+        kept = self._without_pieces(kept)
         self._forget(self._events, kept)
         first, count, chars = 0, len(kept), self._chars
-        while count > 1 and (count > self._max_events * 7 // 8 or chars > self._max_chars * 7 // 8):
+        while count > 1 and self._is_too_much(count, chars):
             chars -= len(self._texts[kept[first].seq])
             first, count = first + 1, count - 1
         if first:
@@ -166,6 +167,20 @@ class RunLog:
                 if reader.last_seq < self.lost_to:
                     reader.drop()
         self._events = kept[first:]
+
+    def _without_pieces(self, events: list[Event]) -> list[Event]:
+        """What is left when progress and pieces go, the oldest first, until there is room; the newest event stays."""
+        count, chars = len(events), sum(len(self._texts[event.seq]) for event in events)
+        kept = []
+        for event in events[:-1]:
+            if not event.is_lasting and self._is_too_much(count, chars):
+                count, chars = count - 1, chars - len(self._texts[event.seq])
+            else:
+                kept.append(event)
+        return [*kept, *events[-1:]]
+
+    def _is_too_much(self, count: int, chars: int) -> bool:
+        return count > self._max_events * 7 // 8 or chars > self._max_chars * 7 // 8
 
     def _forget(self, before: list[Event], after: list[Event]) -> None:
         for seq in {event.seq for event in before} - {event.seq for event in after}:

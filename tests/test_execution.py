@@ -680,3 +680,20 @@ async def test_a_finished_invocation_is_freed_without_the_garbage_collector() ->
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_pieces_of_a_generator_are_kept_up_to_the_size_of_a_result(kind: str) -> None:
+    """Few pieces may be large; what is kept is bounded by characters as by number, and the response says so."""
+
+    async def pieces() -> AsyncIterator[str]:
+        for _ in range(60):
+            yield "x" * 500_000
+
+    def sync_pieces() -> Iterator[str]:
+        for _ in range(60):
+            yield "x" * 500_000
+
+    response = await ToolEngine([ToolSpec(name="t", func=pieces if kind == "async" else sync_pieces)]).invoke("t")
+    assert response.status == "partial"
+    assert response.reason == "only the first 20 of 60 pieces were kept"

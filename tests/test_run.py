@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from fsm_engine import Event, GapEvent, RetryPolicy, Stages, ToolCall, ToolContext, ToolEngine, ToolExecutionEvent, tool
-from fsm_engine.run import CHUNKS_KEPT, MAX_BACKLOG, EventBuffer
+from fsm_engine.run import CHUNKS_KEPT, MAX_BACKLOG, MAX_BACKLOG_CHARS, EventBuffer
 
 from .support import Watch, assert_ended, assert_told_in_full, idle, logged, play, until, virtual
 
@@ -307,3 +308,23 @@ async def test_threads_of_two_calls_may_talk_at_once() -> None:
     for name in "ab":
         said = [event.progress for event in events if getattr(event, "message", None) == name]  # type: ignore[attr-defined]  # just looked at
         assert said == list(range(100))
+
+
+@pytest.mark.parametrize("piece", ["x" * 100_000, ["x" * 1_000] * 100], ids=["text", "list"])
+async def test_pieces_that_nobody_reads_are_bounded_by_their_size(piece: Any) -> None:
+    """Far fewer of them than the backlog allows."""
+    buffer = EventBuffer()
+    for number in range(1, 501):
+        buffer.put(ToolExecutionEvent(number, 0.0, "i", "u", "EXECUTING", 1, chunk=piece))
+        if number == 250:
+            buffer.put(ToolExecutionEvent(number, 0.0, "i", "u", "RETRYING", 1))
+    buffer.close()
+    left = [event async for event in aiter_of(buffer)]
+    chunks = [event for event in left if isinstance(event, ToolExecutionEvent) and event.chunk is not None]
+    assert 0 < len(chunks) * 100_000 <= MAX_BACKLOG_CHARS
+    assert [event for event in left if isinstance(event, ToolExecutionEvent) and event.status == "RETRYING"]
+
+
+async def aiter_of(buffer: EventBuffer) -> AsyncIterator[Event]:
+    while (event := await buffer.get()) is not None:
+        yield event

@@ -22,7 +22,9 @@ from fsm_engine import (
     RunLog,
     ThinkingEvent,
     ToolArgumentsEvent,
+    ToolErrorEvent,
     ToolExecutionEvent,
+    ToolResponse,
 )
 from fsm_engine.run import CHUNKS_KEPT
 from fsm_engine.run_log import BATCH, Reader
@@ -375,3 +377,36 @@ async def test_no_reader_is_told_anything_twice_or_out_of_order_and_every_hole_i
             assert event.seq == expected
             expected += event.missed if isinstance(event, GapEvent) else 1
         assert expected == log.last_seq + 1
+
+
+@pytest.mark.parametrize("chunk", ["x" * 50_000, ["x" * 1_000] * 50], ids=["text", "list"])
+def test_results_stay_while_any_piece_of_output_could_go(chunk: Any) -> None:
+    """Three calls have ended; a fourth writes more than the whole log may hold."""
+    log = RunLog(max_chars=500_000)
+    for number in range(3):
+        log.append(ToolErrorEvent(0, 0.0, f"c{number}", f"u{number}", "t", ToolResponse.error("TIMEOUT", "late")))
+    for _ in range(100):
+        log.append(ToolExecutionEvent(0, 0.0, "big", "big", "EXECUTING", 1, chunk=chunk))
+    log.append(RunEndedEvent(0, 0.0, "done"))
+    log.close()
+    assert log.chars <= 500_000
+    assert log.lost_to == 0
+    kept = [event.type for event in log.unread(0)]
+    assert kept.count("tool_error") == 3
+    assert kept[-1] == "run_ended"
+
+
+LASTING = st.builds(lambda size: FinalAnswerEvent(0, 0.0, "a" * size), st.integers(0, 200))
+PIECES = st.builds(lambda size: ThinkingEvent(0, 0.0, "a" * size, piece=True), st.integers(0, 3_000))
+
+
+@given(st.lists(LASTING | PIECES, min_size=1, max_size=120), st.integers(8, 40), st.integers(1_000, 20_000))
+def test_nothing_that_lasts_is_lost_while_a_piece_is_kept(events: list[Event], count: int, chars: int) -> None:
+    """Not until it alone is too much; the newest event, whatever it is, stays."""
+    log = RunLog(max_events=count, max_chars=chars)
+    for event in events:
+        lost = log.lost_to
+        log.append(event)
+        if log.lost_to > lost:
+            *older, _ = log._events
+            assert all(each.is_lasting for each in older)
