@@ -127,6 +127,10 @@ class Alerts:
             self._logger.warning("all threads are busy", tool=spec.name)
             self.send(AlertKind.THREADS_EXHAUSTED, spec, reason="all_threads_busy")
 
+    def begin_in_child(self) -> None:
+        """In a child process no thread is busy, and nobody needs to hear of it."""
+        self._are_threads_short = False
+
     def threads_free(self) -> None:
         """Nobody waits for a thread any more."""
         if self._are_threads_short:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from .eager import EagerRun
+from .forking import renew_in_children
 from .jsonable import MAX_SIZE, to_jsonable
 from .ownership import Belongings
 
@@ -24,6 +25,15 @@ MAX_CHUNK_CHARS_KEPT = MAX_SIZE
 
 
 _making = threading.Lock()
+
+
+def _begin_in_child() -> None:
+    """In a child process: another thread of the parent may have held it."""
+    global _making  # noqa: PLW0603 # a lock is the module's own
+    _making = threading.Lock()
+
+
+renew_in_children(_begin_in_child)
 
 
 class Watcher(Protocol):

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from threading import get_ident
+from threading import RLock, get_ident
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,7 @@ from .breaker_policy import BreakerPolicy
 from .breaker_states import NAMES, STATES, BreakerState
 from .clock import Clock, SystemClock, TimerHandle
 from .errors import ConfigurationError
+from .forking import renew_in_children
 from .log_lines import log_warning
 from .machine import LifecycleMachine
 from .states.circuit import CIRCUIT, CircuitState
@@ -89,6 +90,7 @@ class Circuit(pybreaker.CircuitBreaker):
             name=name,
             throw_new_error_on_trip=False,
         )
+        renew_in_children(self._begin_in_child)
         self._catch_up(asked=False)
         if self.policy.initial != "closed":
             self._change(CircuitState[self.policy.initial.upper()], ChangeReason.POLICY)
@@ -270,6 +272,13 @@ class Circuit(pybreaker.CircuitBreaker):
             with suppress(RuntimeError):
                 self._timer = self.clock.call_at(state.deadline, self._ring, state), get_ident()
         self._note(BreakerEventKind.STATE_CHANGED, earlier, reason)
+
+    def _begin_in_child(self) -> None:
+        """In a child process: another thread of the parent may have held the lock, and the timer is the parent's."""
+        self._lock = RLock()
+        self._timer = None  # whoever looks next makes the move
+        self._outbox.clear()
+        self._is_delivering = False
 
     def _cancel_timer(self) -> None:
         timer, self._timer = self._timer, None

@@ -92,6 +92,11 @@ class Driver:
         if interrupted is not None:
             raise interrupted
 
+    def forget_all(self) -> None:
+        """Nothing runs here any more; whoever drove it is gone."""
+        self.running.clear()
+        self._tasks = set()
+
     def _task_ended(self, invocation: ToolInvocation, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():

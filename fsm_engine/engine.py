@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from .activities import Activities, Activity, Workshop
 from .admission import Admission
@@ -24,6 +23,7 @@ from .driver import Driver
 from .eager import Spawner
 from .errors import ConfigurationError, EngineClosedError, ToolError, ToolErrorCode
 from .events import Event
+from .forking import renew_in_children
 from .health import HealthReport, HealthStatus, ToolHealth, read_probe, skipped
 from .hooks.logging import engine_logger, log_late_result
 from .invocation import EventSink, ToolInvocation
@@ -37,11 +37,12 @@ from .runtime import Runtimes, ThreadUse
 from .spec import ToolSpec, tool_of
 from .stages import Stages, publish_nothing
 from .states.invocation import INVOCATION
-from .sync import LoopThread
+from .sync import CLOSED, SyncDoor, SyncRun, refuse_in_loop, run_in
 from .threads import run_in_thread
 
+T = TypeVar("T")
+
 DEFAULT_THREADS = 32
-_CLOSED = "this engine has been closed; make another one"
 
 
 class ToolEngine:
@@ -109,13 +110,11 @@ class ToolEngine:
         self.registry.is_well = self._is_well
         for tool in tools:
             self.register(tool)
-        self._uid_prefix = f"inv_{secrets.token_hex(6)}_"
+        self._uid_prefix = _new_prefix()
         self._numbers = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._background: LoopThread | None = None
-        self._background_lock = threading.Lock()
+        self._door = SyncDoor(self, lambda: self._loop, cancel_grace)
         self._cancel_grace = cancel_grace
-        self._is_closed = False
         self._on_closing: dict[Callable[[], object], None] = {}
         self._spawner = Spawner()
         self._failing: set[ToolSpec] = set()
@@ -138,6 +137,7 @@ class ToolEngine:
         stopped_by_gates = states_stopped_by_gates(self.lifecycle)
         self._driver = Driver(machine, built_in, by_state, stopped_by_gates, self._logger)
         self._sink = None if self._stages.publish is publish_nothing else self._isolated(self._stages.publish)
+        renew_in_children(self._begin_in_child)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -230,17 +230,70 @@ class ToolEngine:
         """
         return CallStream(self, calls, deadline)
 
-    def execute_tool_call_sync(self, call: Any, *, deadline: float | None = None) -> ToolInvocation:
-        """`execute_tool_call` for code without a running loop; a background loop of the engine's own runs it.
+    # -- calls from code without a loop ----------------------------------------------------------------------------
+
+    def invoke_sync(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        call_id: str | None = None,
+        version: str | None = None,
+        deadline: float | None = None,
+    ) -> ToolResponse:
+        """`invoke` for code without a running loop, with the same arguments.
+
+        This form and its siblings work in the loop that the engine works in, if one is running, from any other thread
+        (a tool that is a plain function may call its own engine); else in a background loop of the engine's own. A call
+        that is made in a tool's thread is cancelled with that tool's.
 
         Raises:
-            ConfigurationError: a loop is running here, and would be blocked; await `execute_tool_call` instead.
+            ConfigurationError: a loop is running here, and would be blocked; await `invoke` instead.
+            EngineClosedError: the engine has been closed.
+
+        Example:
+            >>> def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> engine = ToolEngine([add])
+            >>> engine.invoke_sync("add", {"a": 2, "b": 3}).data, engine.close()
+            (5, [])
         """
-        return self._thread().run(self.execute_tool_call(call, deadline=deadline))
+        loop = self._door.enter(self, "invoke()")
+        return run_in(loop, self.invoke(name, arguments, call_id=call_id, version=version, deadline=deadline))
+
+    def execute_tool_call_sync(self, call: Any, *, deadline: float | None = None) -> ToolInvocation:
+        """`execute_tool_call` for code without a running loop; see `invoke_sync`."""
+        return run_in(self._door.enter(self, "execute_tool_call()"), self.execute_tool_call(call, deadline=deadline))
 
     def execute_tool_calls_sync(self, calls: Iterable[Any], *, deadline: float | None = None) -> list[ToolInvocation]:
-        """`execute_tool_calls` for code without a running loop."""
-        return self._thread().run(self.execute_tool_calls(calls, deadline=deadline))
+        """`execute_tool_calls` for code without a running loop; see `invoke_sync`."""
+        return run_in(self._door.enter(self, "execute_tool_calls()"), self.execute_tool_calls(calls, deadline=deadline))
+
+    def stream_sync(self, calls: Iterable[Any], *, deadline: float | None = None) -> SyncRun:
+        """`stream` for code without a running loop: `for event in engine.stream_sync(calls)`; see `invoke_sync`."""
+        return SyncRun(self.stream(calls, deadline=deadline), self._door.enter(self, "stream()"))
+
+    def health_check_sync(self, timeout: float = 5.0, *, include_writing: bool = False) -> HealthReport:
+        """`health_check` for code without a running loop; see `invoke_sync`."""
+        loop = self._door.enter(self, "health_check()")
+        return run_in(loop, self.health_check(timeout, include_writing=include_writing))
+
+    def run_sync(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of your own where this engine's calls run, for code without a running loop; see `invoke_sync`.
+
+        Example:
+            >>> engine = ToolEngine([])
+            >>> async def both():
+            ...     return await engine.execute_tool_calls([])
+            >>> engine.run_sync(both()), engine.close()
+            ([], [])
+        """
+        try:
+            loop = self._door.enter(self, "the coroutine")
+        except BaseException:
+            coroutine.close()
+            raise
+        return run_in(loop, coroutine)
 
     # -- tools, circuits, health -----------------------------------------------------------------------------------
 
@@ -346,8 +399,7 @@ class ToolEngine:
         Args:
             grace: seconds to wait. What has not ended by then is left to itself and reported in the log.
         """
-        self._is_closed = True
-        loop, background = self._loop, self._background
+        loop, background = self._loop, self._door.close()
         if loop is None or loop is asyncio.get_running_loop() or not loop.is_running():
             unfinished = await self._cancel_running(grace)
         else:  # the calls run in another loop, and so must what waits for them
@@ -363,20 +415,19 @@ class ToolEngine:
         Raises:
             ConfigurationError: a loop is running here, and would be blocked.
         """
-        _refuse_in_loop("aclose()")
-        with self._background_lock:
-            self._is_closed = True
+        refuse_in_loop("aclose()")
+        background = self._door.close()
         loop, unfinished = self._loop, list[ToolInvocation]()
         if loop is not None and loop.is_running():
             unfinished = asyncio.run_coroutine_threadsafe(self._cancel_running(grace), loop).result()
-        if self._background is not None:
-            self._background.stop()
+        if background is not None:
+            background.stop()
         return unfinished
 
     @property
     def is_closed(self) -> bool:
         """It takes no more calls."""
-        return self._is_closed
+        return self._door.is_closed
 
     @property
     def cancel_grace(self) -> float:
@@ -417,8 +468,8 @@ class ToolEngine:
     # -- making --------------------------------------------------------------------------------------------------
 
     def _make(self, call: ToolCall, sink: EventSink | None, deadline: float | None) -> ToolInvocation:
-        if self._is_closed:
-            raise EngineClosedError(_CLOSED)
+        if self._door.is_closed:
+            raise EngineClosedError(CLOSED)
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._bind(loop)
@@ -458,14 +509,12 @@ class ToolEngine:
         self._spawner.bind(loop)
         self._runtimes.renew_slots()
 
-    def _thread(self) -> LoopThread:
-        _refuse_in_loop("execute_tool_call()")
-        with self._background_lock:
-            if self._is_closed:
-                raise EngineClosedError(_CLOSED)
-            if self._background is None:
-                self._background = LoopThread(self._cancel_grace)
-            return self._background
+    def _begin_in_child(self) -> None:
+        """In a child process: the calls, the loop and the threads are the parent's, and so are the names given so far."""
+        self._uid_prefix = _new_prefix()
+        self._driver.forget_all()
+        self._loop = None
+        self._runtimes.begin_in_child()
 
     def _sink_after(self, first: EventSink) -> EventSink:
         return first if self._sink is None else _both(first, self._sink)
@@ -500,12 +549,8 @@ class ToolEngine:
         self._alerts.send(AlertKind.TOOL_ABANDONED, attempt.invocation.spec, reason="ignores_cancellation")
 
 
-def _refuse_in_loop(instead: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise ConfigurationError(f"an event loop is running here and would be blocked; await {instead} instead")
+def _new_prefix() -> str:
+    return f"inv_{secrets.token_hex(6)}_"
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -25,7 +25,7 @@ from .context import ToolContext
 from .jsonable import json_text, to_jsonable
 from .response import ToolResponse
 from .spec import ToolSpec
-from .threads import run_in_thread
+from .threads import run_in_thread, settle
 
 
 def call_function(spec: ToolSpec, arguments: Mapping[str, Any], attempt: Attempt) -> Coroutine[Any, Any, Any]:
@@ -111,7 +111,7 @@ async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
 
     def ended(error: BaseException | None) -> None:
         if has_begun:
-            attempt.call_in_loop(attempt.function_ended, error)
+            attempt.function_ended(error)
 
     attempt.thread_running = True
     try:
@@ -126,14 +126,23 @@ async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
 
 
 async def _on_executor(executor: Executor, call: Callable[[], Any], attempt: Attempt) -> Any:
+    answer: asyncio.Future[Any] = attempt.loop.create_future()
+
     def ended(future: Future[Any]) -> None:
-        error = None if future.cancelled() else future.exception()
-        attempt.call_in_loop(attempt.function_ended, error)
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        result = None if error is not None else future.result()
+        attempt.call_in_loop(settle, answer, result, error, told)
+
+    def told(error: BaseException | None) -> None:
+        attempt.function_ended(None if isinstance(error, asyncio.CancelledError) else error)
 
     future = executor.submit(call)
     attempt.thread_running = True
     future.add_done_callback(ended)
-    return await asyncio.wrap_future(future)
+    try:
+        return await answer
+    finally:
+        future.cancel()  # one that waits for its turn is taken back; nothing happens to one that runs or has ended
 
 
 class _Chunks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -113,10 +112,18 @@ class LastGood:
 
     def __init__(self, policy: FallbackPolicy, clock: Clock) -> None:
         self._clock = clock
-        self._kept: TTLCache[str, _Remembered] = TTLCache(policy.max_entries, policy.max_age, timer=clock.monotonic)
+        self._policy = policy
+        self._kept = self._new()
+
+    def _new(self) -> TTLCache[str, _Remembered]:
+        return TTLCache(self._policy.max_entries, self._policy.max_age, timer=self._clock.monotonic)
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def clear(self) -> None:
+        """Keep nothing: a process begins anew whose parent may have been about to keep something when it was forked."""
+        self._kept = self._new()
 
     def remember(self, arguments: Mapping[str, Any], response: ToolResponse) -> None:
         """Keep a result for these arguments, safe from whoever changes the response."""
@@ -152,7 +159,6 @@ async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any],
     if not slots.try_acquire():
         words = "All threads of the fallback are busy."
         raise ToolError(ToolErrorCode.RATE_LIMIT, words, reason="threads_busy", transient=False, counts=False)
-    loop = asyncio.get_running_loop()
     # Whoever takes the ticket first decides: the thread begins the job, or the job is given up before it has begun.
     ticket = [None]
     has_begun = False
@@ -168,8 +174,7 @@ async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any],
 
     def ended(_: BaseException | None) -> None:
         if has_begun:
-            with suppress(RuntimeError):  # the loop was closed meanwhile, and its slots with it
-                loop.call_soon_threadsafe(slots.release)
+            slots.release()
 
     try:
         return await run_in_thread(job, ended)

@@ -16,6 +16,7 @@ from transitions import State as MachineState
 from transitions.core import Event, Transition
 
 from .errors import LifecycleError, ReentrantTransitionError, TransitionRefusedError
+from .forking import renew_in_children
 from .lifecycle import Hook, Lifecycle, Row
 
 
@@ -217,7 +218,13 @@ class LifecycleMachine(Machine):
             condition = None if row.guard is None else lifecycle.guards[row.guard]
             self.add_transition(row.trigger, row.source, row.dest, conditions=condition, row=row)
         events = cast("Mapping[str, CompiledEvent]", self.events)  # made by `event_cls`
-        self.fire = _make_fire(self, {name: (event, event.compile()) for name, event in events.items()})
+        self._moving: set[int] = set()
+        self.fire = _make_fire(self, {name: (event, event.compile()) for name, event in events.items()}, self._moving)
+        renew_in_children(self._begin_in_child)
+
+    def _begin_in_child(self) -> None:
+        """In a child process: what another thread of the parent was just moving moves no more."""
+        self._moving.clear()
 
     def triggers_from(self, state: str) -> tuple[str, ...]:
         """The triggers that a state has a row for, in the order of the table."""
@@ -229,11 +236,12 @@ class LifecycleMachine(Machine):
 
 
 def _make_fire(
-    machine: LifecycleMachine, by_trigger: Mapping[str, tuple[CompiledEvent, dict[str, _Compiled]]]
+    machine: LifecycleMachine,
+    by_trigger: Mapping[str, tuple[CompiledEvent, dict[str, _Compiled]]],
+    moving: set[int],
 ) -> Callable[[Any, str], None]:
     # A function of its own, not a method: `Machine` has a `__getattr__`, which makes Python look every attribute of a
     # machine up the long way.
-    moving: set[int] = set()
     new = object.__new__
 
     def fire(model: Any, trigger: str) -> None:

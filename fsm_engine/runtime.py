@@ -212,6 +212,14 @@ class Runtimes:
         for spec, runtime in self._by_spec.items():
             runtime.renew_slots(self._for_probes() if spec in probes else self.shared)
 
+    def begin_in_child(self) -> None:
+        """In a child process: begin anew, and tell nobody, as whoever listens may belong to the parent."""
+        self._alerts.begin_in_child()
+        self.renew_slots()
+        for runtime in self._by_spec.values():
+            if runtime.last_good is not None:
+                runtime.last_good.clear()
+
     def keep_only(self, specs: Iterable[ToolSpec]) -> None:
         """Forget the tools that were replaced, their probes and their circuits."""
         kept = set(specs)

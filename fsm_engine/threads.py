@@ -8,15 +8,15 @@ whoever uses them (the engine's slots), so there is no queue here; a thread that
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from .forking import renew_in_children
 
 T = TypeVar("T")
 
@@ -50,16 +50,15 @@ class _Worker(threading.Thread):
 
 
 _idle: deque[_Worker] = deque()
-if hasattr(os, "register_at_fork"):  # a child process has none of its parent's threads
-    os.register_at_fork(after_in_child=_idle.clear)
+renew_in_children(_idle.clear)  # a child process has none of its parent's threads
 
 
 async def run_in_thread(function: Callable[[], T], on_end: Callable[[BaseException | None], object] | None = None) -> T:
     """Run a function in a thread and wait for it, with a copy of the context variables; a cancelled wait leaves it alone.
 
     Args:
-        on_end: is called in the thread when that is free again, with what the function raised, whether somebody still
-            waits or not.
+        on_end: is called in the loop when the thread is free again, with what the function raised, whether somebody
+            still waits or not. Whoever waits is told in the same moment, so that nothing comes between the two.
 
     Raises:
         BaseException: what the function raised; `RuntimeError` for a `StopIteration`, which no future can carry.
@@ -69,11 +68,17 @@ async def run_in_thread(function: Callable[[], T], on_end: Callable[[BaseExcepti
     context = copy_context()
 
     def job() -> _Report:
+        result, error = None, None
         try:
             result = context.run(function)
-        except BaseException as error:  # noqa: BLE001 # handed to whoever waits
-            return _reporter(loop, partial(_fail, future, error), on_end and partial(on_end, error))
-        return _reporter(loop, partial(_succeed, future, result), on_end and partial(on_end, None))
+        except BaseException as raised:  # noqa: BLE001 # handed to whoever waits
+            error = raised
+
+        def report() -> None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile; nobody waits
+                loop.call_soon_threadsafe(settle, future, result, error, on_end)
+
+        return report
 
     try:
         worker = _idle.pop()
@@ -84,26 +89,27 @@ async def run_in_thread(function: Callable[[], T], on_end: Callable[[BaseExcepti
     return await future
 
 
-def _reporter(loop: asyncio.AbstractEventLoop, settle: Callable[[], object], on_end: _Report | None) -> _Report:
-    def report() -> None:
+def settle(
+    future: asyncio.Future[Any],
+    result: Any,
+    error: BaseException | None,
+    on_end: Callable[[BaseException | None], object] | None = None,
+) -> None:
+    """Tell of an end, and give whoever waits the outcome, in one step of the loop."""
+    try:
         if on_end is not None:
-            on_end()
-        with suppress(RuntimeError):  # the loop was closed meanwhile; nobody waits
-            loop.call_soon_threadsafe(settle)
-
-    return report
-
-
-def _succeed(future: asyncio.Future[T], result: T) -> None:
-    if not future.done():
-        future.set_result(result)
+            on_end(error)
+    finally:
+        if not future.done():
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(_carried(error))
 
 
-def _fail(future: asyncio.Future[T], error: BaseException) -> None:
-    if future.done():
-        return
-    if isinstance(error, StopIteration):
-        replaced = RuntimeError(f"the function raised {error!r}")
-        replaced.__cause__ = error
-        error = replaced
-    future.set_exception(error)
+def _carried(error: BaseException) -> BaseException:
+    if not isinstance(error, StopIteration):
+        return error
+    replaced = RuntimeError(f"the function raised {error!r}")
+    replaced.__cause__ = error
+    return replaced

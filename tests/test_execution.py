@@ -136,6 +136,23 @@ async def test_a_generator_runs_wholly_in_one_thread() -> None:
     assert data[0] != threading.get_ident()
 
 
+@pytest.mark.parametrize("on_executor", [False, True])
+async def test_a_thread_tells_of_its_end_and_its_result_at_once(
+    on_executor: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two messages time could pass, and a tool that has answered would have timed out."""
+    loop = asyncio.get_running_loop()
+    told: list[object] = []
+    real = loop.call_soon_threadsafe
+    monkeypatch.setattr(
+        loop, "call_soon_threadsafe", lambda *args, **named: (told.append(args[0]), real(*args, **named))
+    )
+    with ThreadPoolExecutor(1) as pool:
+        spec = ToolSpec(name="t", func=sync_add, executor=pool if on_executor else "thread")
+        assert (await ToolEngine([spec]).invoke("t", {"a": 1})).data is not None
+    assert len(told) == 1
+
+
 async def test_an_idle_thread_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "IDLE_SECONDS", 0.001)
     worker = threads._Worker()

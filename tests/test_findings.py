@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -159,27 +157,3 @@ async def test_a_fallback_that_cannot_answer_before_the_deadline_is_not_begun() 
     response = await ToolEngine([late], clock=clock).invoke("late", deadline=1)
     assert response.error_info is not None
     assert (response.error_info.code, begun) == ("NETWORK_ERROR", [])
-
-
-FORKS = """
-import os
-from fsm_engine import ToolEngine, tool
-
-@tool
-def answer() -> int:
-    return 7
-
-def ask() -> object:
-    return ToolEngine([answer]).execute_tool_call_sync({"id": "c", "name": "answer"}, deadline=20).result
-
-assert ask() == 7
-child = os.fork()
-if child == 0:
-    os._exit(0 if ask() == 7 else 1)
-raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-def test_a_forked_process_has_threads_of_its_own() -> None:
-    """Those of its parent are not there, whatever the parent knew of them."""
-    assert subprocess.run([sys.executable, "-c", FORKS], timeout=50, check=False).returncode == 0

@@ -27,6 +27,7 @@ PACKAGE_FOLDERS = {"fsm_engine": "fsm_engine", "fsm_engine.states": "states", "f
 
 # From the inside out. A module imports from its own row and the rows before it; the first row imports nothing of ours.
 ROOMS = (
+    ("forking",),
     (
         "_characters",
         "_codes",
@@ -38,7 +39,6 @@ ROOMS = (
         "redaction",
         "schema_patterns",
         "schema_shape",
-        "sync",
         "threads",
         "walk_cover",
         "window",
@@ -53,7 +53,7 @@ ROOMS = (
     ("breaker_events", "events", "fallback", "outcome", "schema_issues"),
     ("_binding", "breaker_permits", "breaker_states", "call_group", "invocation", "schema"),
     ("_validator_answers", "breaker_circuit", "drawing", "event_schema", "hooking", "results", "run", "signature"),
-    ("breaker", "diagram", "run_log", "validators"),
+    ("breaker", "diagram", "run_log", "sync", "validators"),
     ("alerts", "spec"),
     ("arguments", "circuits", "execution", "health", "registry"),
     ("runtime",),

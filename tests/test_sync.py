@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fsm_engine import ConfigurationError, EngineClosedError, ToolCall, ToolContext, ToolEngine, tool
+from fsm_engine import (
+    ConfigurationError,
+    EngineClosedError,
+    ToolCall,
+    ToolContext,
+    ToolEngine,
+    ToolInvocation,
+    sync,
+    tool,
+)
 from fsm_engine.sync import LoopThread
 
-from .support import logged
+from .support import logged, until
 
 
 @tool
@@ -153,23 +165,14 @@ def test_interrupting_the_wait_cancels_the_call(monkeypatch: pytest.MonkeyPatch)
         finally:
             ended.set()
 
-    class Interrupted:
-        def __init__(self, future: object) -> None:
-            self.cancel = future.cancel  # type: ignore[attr-defined]  # a concurrent future
-
-        def result(self) -> None:
-            raise KeyboardInterrupt
-
-    real = asyncio.run_coroutine_threadsafe
     started = threading.Event()
+    thread.loop.call_soon_threadsafe(thread.loop.call_soon, thread.loop.call_soon, started.set)
 
-    def interrupted(coroutine: object, loop: asyncio.AbstractEventLoop) -> Interrupted:
-        future = real(coroutine, loop)  # type: ignore[arg-type]  # a coroutine
-        loop.call_soon_threadsafe(loop.call_soon, started.set)
+    def interrupted(*_: object, **__: object) -> None:
         assert started.wait(10)
-        return Interrupted(future)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+    monkeypatch.setattr(sync, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         thread.run(work())
     assert ended.wait(10)
@@ -185,3 +188,144 @@ def test_progress_of_a_sync_call_is_dropped_without_harm() -> None:
     engine = ToolEngine([talks])
     assert engine.execute_tool_call_sync(ToolCall("talks")).result == "done"
     engine.close()
+
+
+# -- every form, from every thread without a loop ---------------------------------------------------------------------
+
+
+def by_stream(engine: ToolEngine) -> object:
+    run = engine.stream_sync([ToolCall("add", {"a": 1})])
+    assert [event.type for event in run][-1] == "tool_result"
+    return run.invocations[0].result
+
+
+async def in_a_coroutine(engine: ToolEngine) -> object:
+    return (await engine.invoke("add", {"a": 1})).data
+
+
+FORMS: dict[str, Callable[[ToolEngine], object]] = {
+    "invoke_sync": lambda engine: engine.invoke_sync("add", {"a": 1}).data,
+    "execute_tool_call_sync": lambda engine: engine.execute_tool_call_sync(ToolCall("add", {"a": 1})).result,
+    "execute_tool_calls_sync": lambda engine: engine.execute_tool_calls_sync([ToolCall("add", {"a": 1})])[0].result,
+    "stream_sync": by_stream,
+    "health_check_sync": lambda engine: 2 if engine.health_check_sync().is_healthy else 0,
+    "run_sync": lambda engine: engine.run_sync(in_a_coroutine(engine)),
+}
+every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+
+
+@every_form
+def test_every_form_works_where_no_loop_runs(form: Callable[[ToolEngine], object]) -> None:
+    engine = ToolEngine([add])
+    assert form(engine) == 2
+    engine.close()
+    with pytest.raises(EngineClosedError):
+        form(engine)
+
+
+@every_form
+def test_every_form_works_in_a_tools_thread_while_the_engine_works_in_another_loop(
+    form: Callable[[ToolEngine], object],
+) -> None:
+    """The call is handed to that loop, so the engine's limits hold for it as for any other, and no further loop begins."""
+
+    async def main() -> None:
+        def asks() -> object:
+            return form(engine)
+
+        async with ToolEngine([add, asks]) as engine:
+            assert (await engine.invoke("asks")).data == 2
+            assert await asyncio.get_running_loop().run_in_executor(None, form, engine) == 2
+            assert "fsm_engine loop" not in {thread.name for thread in threading.enumerate()}
+
+    asyncio.run(main())
+
+
+@every_form
+async def test_every_form_is_refused_where_a_loop_runs(form: Callable[[ToolEngine], object]) -> None:
+    with pytest.raises(ConfigurationError, match="await"):
+        form(ToolEngine([add]))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda engine: engine.invoke_sync("forever"),
+        lambda engine: engine.execute_tool_call_sync(ToolCall("forever")),
+        lambda engine: engine.execute_tool_calls_sync([ToolCall("forever"), ToolCall("forever")]),
+        lambda engine: list(engine.stream_sync([ToolCall("forever")])),
+    ],
+    ids=["invoke_sync", "execute_tool_call_sync", "execute_tool_calls_sync", "stream_sync"],
+)
+async def test_what_a_tools_thread_asks_for_is_cancelled_with_that_tool(ask: Callable[[ToolEngine], object]) -> None:
+    ended = threading.Event()
+
+    def asks() -> None:
+        try:
+            ask(engine)
+        finally:
+            ended.set()
+
+    engine = ToolEngine([forever, asks])
+    outer = engine.start(ToolCall("asks"))
+    await until(lambda: any(each.tool_name == "forever" and each.attempts for each in engine.running))
+    inner = [each for each in engine.running if each.tool_name == "forever"]
+    outer.cancel()
+    await outer
+    await until(ended.is_set)
+    await until(lambda: not engine.running)
+    assert {each.state for each in [outer, *inner]} == {"CANCELLED"}
+
+
+def test_leaving_a_stream_cancels_what_is_under_way() -> None:
+    engine = ToolEngine([forever])
+    with engine.stream_sync([ToolCall("forever"), ToolCall("forever")]) as run:
+        first = next(run)
+        assert run[first.uid] is run.invocations[0]  # type: ignore[union-attr]  # the first event is of a call
+    assert [each.state for each in run.invocations] == ["CANCELLED"] * 2
+    assert list(run) == []
+    dropped = engine.stream_sync([ToolCall("forever")])
+    next(dropped)
+    left = dropped.invocations[0]
+    del dropped
+    engine.run_sync(_end_of(left))
+    assert left.state == "CANCELLED"
+    engine.close()
+
+
+async def _end_of(invocation: ToolInvocation) -> None:
+    await invocation
+
+
+def test_whoever_waits_for_a_loop_that_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "LOOK_SECONDS", 0.001)
+    loop = asyncio.new_event_loop()  # never runs
+    with pytest.raises(EngineClosedError, match="has ended"):
+        sync.run_in(loop, asyncio.sleep(0))
+    for _ in range(3):  # what was handed over is cancelled, and not forgotten
+        loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    with pytest.raises(EngineClosedError):
+        sync.run_in(loop, asyncio.sleep(0))
+
+
+def test_an_engine_that_is_dropped_unclosed_says_so_and_leaves_no_thread() -> None:
+    engine = ToolEngine([add, add_sync])
+    assert engine.invoke_sync("add", {"a": 1}).data == 2
+    background = next(thread for thread in threading.enumerate() if thread.name == "fsm_engine loop")
+    del engine
+    with pytest.warns(ResourceWarning, match=r"ToolEngine was dropped without close\(\)"):
+        gc.collect()
+    background.join(10)
+    assert not background.is_alive()
+
+
+def test_an_engine_that_is_closed_or_never_needed_a_thread_is_dropped_in_silence() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        engine = ToolEngine([add])
+        engine.invoke_sync("add", {"a": 1})
+        engine.close()
+        engine = ToolEngine([add])
+        del engine
+        gc.collect()
