@@ -7,11 +7,13 @@ import dataclasses
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence, ValuesView
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from io import IOBase
+from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
@@ -23,11 +25,15 @@ from .redaction import MASK, exception_text, short_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["WIDE_INT", "Normaliser", "whole_characters"]
+__all__ = ["MAX_ITEMS", "WIDE_INT", "Normaliser", "whole_characters"]
 
 WIDE_INT: Final = 1 << 2048
 """From here on an integer is written as text: under 640 digits it can be printed whatever limit Python is given."""
 
+MAX_ITEMS: Final = 10_000
+"""Of an iterator in a result; it is read in the event loop, and may have no end."""
+
+_END: Final = object()
 _MAX_PATHS: Final = 100
 _MAX_TURNS: Final = 8  # how often a value may turn into another one (an enum into its value) at the deepest level
 _ANY: Final = -1  # in a path: some member of a set
@@ -45,13 +51,23 @@ class _TooDeepError(Exception):
 
 
 class Normaliser:
-    """One run over one value. `left` is what remains of the size, `path` where the run is."""
+    """One run over one value. `left` is what remains of the size, `path` where the run is.
 
-    __slots__ = ("_depth", "_left", "_max_depth", "_open", "_path", "lossy", "truncated")
+    Attributes:
+        lossy: the paths at which something was left out or replaced.
+        truncated: a bound was reached.
+        is_usable: something was found that says more than the name of a type.
+    """
 
-    def __init__(self, max_depth: int, max_size: int) -> None:
+    __slots__ = (
+        *("_depth", "_gave_up", "_left", "_max_depth", "_open", "_path", "_reads_iterators"),
+        *("is_usable", "lossy", "truncated"),
+    )
+
+    def __init__(self, max_depth: int, max_size: int, *, reads_iterators: bool = False) -> None:
         self.lossy: list[str] = []
-        self.truncated = False
+        self.truncated = self.is_usable = self._gave_up = False
+        self._reads_iterators = reads_iterators
         self._max_depth = max_depth
         self._left = max_size
         self._depth = 0
@@ -61,7 +77,10 @@ class Normaliser:
     def visit(self, value: Any) -> JsonValue:
         """The JSON value of `value`; what cannot be had is replaced and noted."""
         self._left -= 1
-        if value is None or value is True or value is False:
+        if value is None:
+            return None
+        if value is True or value is False:
+            self.is_usable = True
             return value
         depth, steps, notes = self._depth, len(self._path), len(self.lossy)
         fresh = id(value) not in self._open
@@ -70,7 +89,11 @@ class Normaliser:
                 return self._give_up(value)
             self._open.add(id(value))
             self._depth = depth + 1
-            return self._convert(type(value), value)
+            self._gave_up = False
+            made = self._convert(type(value), value)
+            if not self._gave_up and (not isinstance(made, dict | list) or not made):
+                self.is_usable = True
+            return made
         except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: BLE001 # a tool's value may raise anything, SystemExit included
@@ -88,6 +111,8 @@ class Normaliser:
         for holds, convert in _BY_TRAIT:
             if holds(kind):
                 return convert(self, value)
+        if self._reads_iterators and issubclass(kind, Iterator) and not issubclass(kind, IOBase):
+            return self._iterator(value)
         return self._give_up(value)
 
     def _note(self) -> None:
@@ -107,6 +132,7 @@ class Normaliser:
 
     def _give_up(self, value: Any) -> str:
         self._note()
+        self._gave_up = True
         try:
             kind = type(value)
             name = str.__str__(f"{kind.__module__}.{kind.__qualname__}")[:200]
@@ -176,7 +202,9 @@ class Normaliser:
         return result
 
     def _key(self, key: Any) -> str:
+        is_usable = self.is_usable
         value = self.visit(key)
+        self.is_usable = is_usable  # a name says nothing by itself
         return value if isinstance(value, str) else self._text(json_text(value))
 
     def _array(self, values: Iterable[Any], *, ordered: bool = True) -> list[JsonValue]:
@@ -190,6 +218,12 @@ class Normaliser:
             result.append(self.visit(value))
             self._path.pop()
         return result
+
+    def _iterator(self, values: Iterator[Any]) -> JsonValue:
+        items = self._array(islice(values, MAX_ITEMS))
+        if len(items) == MAX_ITEMS and next(values, _END) is not _END:
+            self._cut()
+        return items
 
     def _mapping(self, value: Mapping[Any, Any]) -> JsonValue:
         # The base's own method, which a subclass cannot have changed; only OrderedDict keeps its order elsewhere.

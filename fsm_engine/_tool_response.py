@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias, cast
 
 from ._codes import Effect, code_facts
+from ._content import Attachment, attachments, in_words, is_address, read_data, shown
 from ._error_info import ErrorInfo
 from ._issue import Issue
 from ._model_text import LOSSY, approval_text, error_text, partial_text
@@ -22,6 +23,7 @@ from .jsonable import (
     json_text,
     normalise,
     to_jsonable,
+    without_nul,
 )
 from .text import shorten, shorten_json
 
@@ -30,6 +32,10 @@ __all__ = ["Facts", "ToolResponse", "ToolStatus", "build", "complete_later", "co
 Facts: TypeAlias = Mapping[str, Any]
 
 _EMPTY: Final = "(no output)"
+ESCAPED_NUL: Final = "\\u0000"
+
+BINARY: Final = "binary"
+"""The reason of a partial result that holds nothing but what the model is not shown."""
 
 
 class ToolStatus(StrEnum):
@@ -56,7 +62,9 @@ class _Late:
 class ToolResponse(_Late):
     """The result of one tool call. Make one with :meth:`success`, :meth:`partial` or :meth:`error`.
 
-    `text`: what the model reads; empty text becomes the JSON text of `data`, of an error its message.
+    `text`: what the model reads; empty text becomes the JSON text of `data`, of an error its message. Words stand in
+    it for binary content, which `data` keeps (see `attachments`); if there is nothing else, the response is partial,
+    with reason ``"binary"``. U+0000, which databases refuse, becomes U+FFFD.
     `data`: any value, kept as strict JSON (:mod:`fsm_engine.jsonable`) in containers of its own.
     `error_info`: on an error, and only there. `reason`: why a result is partial, and only there.
     `stats`: ``time_ms``, ``attempts``, ``queue_ms`` and what else was measured. `context`: ``tool``, ``arguments``,
@@ -204,12 +212,21 @@ class ToolResponse(_Late):
         if self.error_info is not None:
             text = error_text(self.error_info)
         if limit is not None and len(text) > limit:
-            is_json = self.error_info is None and self.data is not None and text == json_text(self.data)
-            text = shorten_json(self.data, limit) if is_json else shorten(text, limit)
+            is_json = self.error_info is None and self.data is not None and text == read_data(self.data)[0]
+            text = shorten_json(shown(self.data), limit) if is_json else shorten(text, limit)
         if self.status is _PARTIAL:
             text = partial_text(text, self.reason, self.stats)
         approval = _approval_of(self)
         return text if approval is None else f"{text}{approval_text(approval)}"
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        r"""The binary content in `data` (bytes, content blocks, `data:` addresses), which the text only names.
+
+        >>> ToolResponse.success(data=b"\x89PNG\r\n\x1a\n").attachments
+        (Attachment(media_type='image/png', size=8),)
+        """
+        return attachments(self.data)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """The response as a JSON object, without the operator's text. It shares the containers: read, do not change.
@@ -296,12 +313,6 @@ def _approval_of(response: ToolResponse) -> Mapping[str, Any] | None:
     return approval if isinstance(approval, Mapping) else None
 
 
-def text_of(data: JsonValue) -> str:
-    if data is None:
-        return ""
-    return data if isinstance(data, str) else json_text(data)
-
-
 def _check(status: ToolStatus, error_info: ErrorInfo | None, reason: str | None) -> None:
     if error_info is not None and not isinstance(error_info, ErrorInfo):
         raise TypeError(f"error_info must be an ErrorInfo, not {type(error_info).__name__}")
@@ -333,8 +344,14 @@ def build(  # on the hot path, where keywords cost
     if status is _PARTIAL:
         reason = clean_text(reason or "incomplete", "reason")
     text = clean_text(text, "text")
-    if not text:
-        text = text_of(plain) if error_info is None else error_info.message
+    if plain is not None and ESCAPED_NUL in json_text(plain):
+        plain = without_nul(plain)
+    if not text and error_info is not None:
+        text = error_info.message
+    elif text or plain is not None:
+        text, plain, is_binary = _for_reading(text, plain)
+        if is_binary and status is _SUCCESS:
+            status, reason = _PARTIAL, BINARY
     return fill(
         status,
         text,
@@ -344,6 +361,17 @@ def build(  # on the hot path, where keywords cost
         _facts(context) if context else {},
         reason,
     )
+
+
+def _for_reading(text: str, data: JsonValue) -> tuple[str, JsonValue, bool]:
+    """Text and data, with words in the text for binary content that the data keeps; and whether there is nothing else."""
+    if not text:
+        text, is_binary = read_data(data)
+        return text, data, is_binary
+    words = in_words(text)
+    if words == text or data is not None:
+        return words, data, False
+    return words, text, is_address(text)
 
 
 def _facts(given: Facts) -> dict[str, JsonValue]:

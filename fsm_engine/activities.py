@@ -20,6 +20,7 @@ from .attempt import Attempt
 from .clock import Clock
 from .eager import Spawner
 from .errors import Effect, ToolError, ToolErrorCode
+from .execution import FINISHED, finish, is_unfinished
 from .fallback import FallbackPolicy, as_substitute, run_function, unanswered_fallback, without_substitute
 from .invocation import ToolInvocation
 from .outcome import (
@@ -179,6 +180,8 @@ class Activities:
         context = copy_context()
         own(context, ref(attempt))
         run, result, error = shop.spawner.start(coroutine, context, invocation.wake)
+        if run is None and result.__class__ not in FINISHED and is_unfinished(result):
+            run, result, error = shop.spawner.start(finish(result, attempt), context, invocation.wake)
         if run is None:
             return self._judge(invocation, attempt, result, error)
         attempt.run = run
@@ -198,6 +201,13 @@ class Activities:
                 return self._judge_response(invocation, attempt, _timed_out(spec, attempt, reason))
             await invocation.pause(until)
         result, error = run.take()
+        if result.__class__ not in FINISHED and is_unfinished(result):
+            context = copy_context()
+            own(context, ref(attempt))
+            run, result, error = self._shop.spawner.start(finish(result, attempt), context, invocation.wake)
+            if run is not None:
+                attempt.run = run
+                return await self._watch(invocation, attempt)
         if invocation.is_cancel_requested and isinstance(error, asyncio.CancelledError):
             # The loop is shutting down: it cancels the tool's task beside ours. A thread may go on, and is to know.
             attempt.give_up()
@@ -363,7 +373,7 @@ class Activities:
             bound = self._stages.bind(spec, invocation.arguments or {})
         except Exception as raised:  # noqa: BLE001 # a stage may raise anything; the first error stands
             return error_response(raised)
-        coroutine = run_function(policy.function, bound, runtime.fallback_slots)
+        coroutine = finish(run_function(policy.function, bound, runtime.fallback_slots))
         context, begun = copy_context(), Belongings()
         own(context, lambda: begun)
         try:

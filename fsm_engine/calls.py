@@ -85,12 +85,22 @@ def canonical_json(arguments: Any) -> str:
     return _encode(arguments)
 
 
+def _one_form(value: Any) -> Any:
+    """The value with whole numbers as integers, however they were written."""
+    kind = type(value)
+    if kind is float:
+        return int(value) if value.is_integer() else value
+    if kind is dict:
+        return {key: _one_form(inner) for key, inner in value.items()}
+    return [_one_form(inner) for inner in value] if kind is list or kind is tuple else value
+
+
 def fingerprint(*parts: Any) -> str:
-    """Thirty-two hexadecimal digits that equal parts share."""
+    """Thirty-two hexadecimal digits that equal parts share; to JSON, 2 and 2.0 are one number."""
     try:
-        text = canonical_json(parts)
+        text = canonical_json(_one_form(parts))
     except Exception:  # noqa: BLE001 # keys of several types, a circle, a repr that raises: a caller may hand over anything
-        text = canonical_json(to_jsonable(parts).value)
+        text = canonical_json(_one_form(to_jsonable(parts).value))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -15,8 +15,8 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from operator import attrgetter
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, NoneType
+from typing import Any, Final
 
 from anyio import CapacityLimiter, to_process
 
@@ -26,6 +26,8 @@ from .jsonable import json_text, to_jsonable
 from .response import ToolResponse
 from .spec import ToolSpec
 from .threads import run_in_thread, settle
+
+_MOST_STEPS: Final = 8
 
 
 def call_function(spec: ToolSpec, arguments: Mapping[str, Any], attempt: Attempt) -> Coroutine[Any, Any, Any]:
@@ -120,9 +122,38 @@ async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
         with suppress(IndexError):  # the thread has it, and says itself when it ends
             ticket.pop()
             attempt.thread_running = False
-    if inspect.isawaitable(result):  # a plain function that hands out a coroutine, a partial of an async one, say
-        return await result
-    return await _drain_async(result, attempt) if isinstance(result, AsyncGeneratorType) else result
+    # A plain function may hand out a coroutine: a partial of an async one, say.
+    return await finish(result, attempt) if is_unfinished(result) else result
+
+
+FINISHED: Final = frozenset({str, dict, list, int, float, bool, NoneType, ToolResponse})
+"""Types of results that need no second look."""
+
+
+def is_unfinished(result: Any) -> bool:
+    """Whether a function returned what is still to be run or awaited: a coroutine, a future, a generator."""
+    return isinstance(result, AsyncGeneratorType | GeneratorType | Future) or inspect.isawaitable(result)
+
+
+async def finish(result: Any, attempt: Attempt | None = None) -> Any:
+    """What an unfinished result comes to: an awaitable is awaited, a generator run like that of a declared one.
+
+    Args:
+        attempt: is told of the pieces; `None`: nobody is.
+    """
+    for _ in range(_MOST_STEPS):  # what gives itself when awaited would never end
+        if isinstance(result, AsyncGeneratorType):
+            return await _drain_async(result, attempt)
+        if isinstance(result, GeneratorType):
+            drain = partial(_drain, result, attempt)
+            return await (run_in_thread(drain) if attempt is None else _in_thread(drain, attempt))
+        if isinstance(result, Future):
+            result = await asyncio.wrap_future(result)
+        elif inspect.isawaitable(result):
+            result = await result
+        else:
+            return result
+    return result
 
 
 async def _on_executor(executor: Executor, call: Callable[[], Any], attempt: Attempt) -> Any:
@@ -148,12 +179,12 @@ async def _on_executor(executor: Executor, call: Callable[[], Any], attempt: Att
 class _Chunks:
     """The pieces that a generator has handed out, and what they come to."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt | None) -> None:
         self._kept: list[Any] = []
         self._count = 0
         self._chars = 0
         self._last: ToolResponse | None = None
-        self._context = ToolContext(attempt)
+        self._context = None if attempt is None else ToolContext(attempt)
 
     def add(self, chunk: Any) -> None:
         if isinstance(chunk, ToolResponse):
@@ -165,7 +196,8 @@ class _Chunks:
             self._chars += len(chunk) if isinstance(chunk, str | bytes) else len(json_text(to_jsonable(chunk).value))
             if self._chars <= MAX_CHUNK_CHARS_KEPT:
                 self._kept.append(chunk)
-        self._context.emit(chunk)
+        if self._context is not None:
+            self._context.emit(chunk)
 
     def result(self, returned: Any = None) -> Any:
         """What the generator returned, or a last `ToolResponse`; else the strings joined, or the list."""
@@ -181,11 +213,11 @@ class _Chunks:
         return "".join(pieces) if texts else pieces
 
 
-def _drain(generator: Generator[Any, Any, Any], attempt: Attempt) -> Any:
+def _drain(generator: Generator[Any, Any, Any], attempt: Attempt | None) -> Any:
     """Run a generator to its end, in the thread that it began in."""
     chunks = _Chunks(attempt)
     try:
-        while not attempt.is_unwanted:
+        while attempt is None or not attempt.is_unwanted:
             chunks.add(next(generator))
     except StopIteration as stop:
         return chunks.result(stop.value)
@@ -194,7 +226,7 @@ def _drain(generator: Generator[Any, Any, Any], attempt: Attempt) -> Any:
     return chunks.result()
 
 
-async def _drain_async(generator: AsyncGenerator[Any, Any], attempt: Attempt) -> Any:
+async def _drain_async(generator: AsyncGenerator[Any, Any], attempt: Attempt | None) -> Any:
     chunks = _Chunks(attempt)
     try:
         async for chunk in generator:

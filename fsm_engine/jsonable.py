@@ -45,6 +45,7 @@ MAX_SIZE: Final = 10_000_000
 """Characters of text and keys, plus one for each value, unless told otherwise."""
 
 _LOWEST: Final = -WIDE_INT
+_NO_CHARACTER: Final = "\ufffd"
 _DEEPEST: Final = 200  # well inside Python's own limit of recursion, and that of every JSON parser
 
 
@@ -89,16 +90,38 @@ def normalise(value: Any, max_depth: int = MAX_DEPTH, max_size: int = MAX_SIZE) 
 
 
 def clean_text(text: Any, name: str) -> str:
-    """The text of a field as an exact `str` without lone surrogates.
+    """The text of a field as an exact `str` without lone surrogates and U+0000.
 
     Raises:
         TypeError: It is no text; `name` says which field.
     """
-    if type(text) is str and text.isascii():
+    if type(text) is str and text.isascii() and "\0" not in text:
         return text
     if not isinstance(text, str):
         raise TypeError(f"{name} must be text, not {type(text).__name__}")
-    return whole_characters(str.__str__(text))
+    return whole_characters(str.__str__(text)).replace("\0", _NO_CHARACTER)
+
+
+def without_nul(value: JsonValue) -> JsonValue:
+    r"""A JSON value with U+FFFD in the place of every U+0000, which PostgreSQL, for one, cannot keep.
+
+    >>> without_nul({"a\0": ["\0"]})
+    {'a�': ['�']}
+    """
+    if isinstance(value, str):
+        return value.replace("\0", _NO_CHARACTER)
+    if isinstance(value, list):
+        return [without_nul(item) for item in value]
+    if isinstance(value, dict):
+        # Two keys may become one; the longer name of the second keeps it.
+        clean: dict[str, JsonValue] = {}
+        for key, item in value.items():
+            name = key.replace("\0", _NO_CHARACTER)
+            while name in clean:
+                name += _NO_CHARACTER
+            clean[name] = without_nul(item)
+        return clean
+    return value
 
 
 def wire_text(value: Any) -> str:

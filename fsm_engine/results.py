@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import ToolErrorCode
-from .jsonable import json_text
+from ._content import read_data, shown
+from .errors import Effect, ToolErrorCode
 from .response import Issue, ToolResponse
 from .schema_shape import Path
 from .schema_words import readable
@@ -22,8 +22,11 @@ _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 """What strict JSON has in place of the numbers that it lacks."""
 
 
-def unfit_result(tool: str, data: Any, schema: CompiledSchema) -> ToolResponse:
+def unfit_result(tool: str, data: Any, schema: CompiledSchema, effect: Effect) -> ToolResponse:
     """The error for a result that does not fit the tool's own output schema; it never counts against the circuit.
+
+    Args:
+        effect: what the call has done, since its function has run to its end.
 
     A number that is not finite is named as what it was, not as the text that stands for it in JSON.
     """
@@ -34,6 +37,7 @@ def unfit_result(tool: str, data: Any, schema: CompiledSchema) -> ToolResponse:
         f"{tool} answered with {problem}; this is a fault of the tool, and asking again will not help.",
         reason="result_not_finite" if lost else "output_schema",
         issues=lost or schema.issues(data),
+        effect=effect,
         counts=False,
     )
 
@@ -59,7 +63,7 @@ def shortened(response: ToolResponse, limit: int) -> ToolResponse:
         info = replace(info, message=shorten(info.message, limit))
         return replace(response, text=info.message, data=text if data is None else data, error_info=info, stats=stats)
     return ToolResponse.partial(
-        shorten_json(data, limit) if data is not None and text == json_text(data) else shorten(text, limit),
+        shorten_json(shown(data), limit) if data is not None and text == read_data(data)[0] else shorten(text, limit),
         text if data is None else data,
         reason=response.reason or "truncated",
         stats=stats,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .arguments import MAX_ARGUMENT_DEPTH, Parsed, check_depth, own_containers, parse_arguments
 from .attempt import Attempt
 from .calls import ToolCall, printable_name
-from .errors import ToolError, ToolErrorCode
+from .errors import Effect, ToolError, ToolErrorCode
 from .events import Event
 from .execution import call_function
 from .registry import ToolRegistry
@@ -78,11 +78,7 @@ def validate_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str
     schema = spec.schema
     checked: dict[str, Any] = arguments  # type: ignore[assignment]  # parse makes a dict; only reading is done here
     notes: tuple[str, ...] = ()
-    try:
-        is_valid = schema.is_valid(checked)
-    except Exception:  # noqa: BLE001 # whatever it raises, it could not read the value
-        is_valid = False  # the validator cannot read what is no JSON, an object of Python in a dictionary, say
-    if not is_valid:
+    if not _is_valid(schema, checked):
         checked, notes = _reread(schema, checked)
         issues = schema.issues(checked)
         if issues:
@@ -151,8 +147,15 @@ def standardise_result(value: Any, spec: ToolSpec) -> ToolResponse:
     if schema is not None and response.error_info is None:
         data = response.text if isinstance(value, str) else response.data
         if not _is_valid(schema, data):
-            return unfit_result(spec.name, data, schema)
+            return unfit_result(spec.name, data, schema, _done(spec))
+    if response.error_info is not None and not (isinstance(value, ToolResponse) and value.error_info is not None):
+        return response.with_effect(_done(spec))  # it has run to its end, and answered with nothing of use
     return response if limit is None or len(response.text) <= limit else shortened(response, limit)
+
+
+def _done(spec: ToolSpec) -> Effect:
+    """The effect of a function that has run to its end."""
+    return Effect.NONE if spec.read_only else Effect.DONE
 
 
 def _some_names(registry: ToolRegistry) -> str:

@@ -43,7 +43,7 @@ ROOMS = (
         "walk_cover",
         "window",
     ),
-    ("_client_errors", "_json", "_normalise", "_traces", "ownership", "strict_json"),
+    ("_client_errors", "_content", "_json", "_normalise", "_traces", "ownership", "strict_json"),
     ("jsonable",),
     ("_issue", "text", "visible"),
     ("_model_text", "attempt"),

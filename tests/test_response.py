@@ -151,10 +151,11 @@ def test_a_response_shares_no_container_with_the_tool() -> None:
 @pytest.mark.parametrize(
     ("value", "reason", "paths"),
     [
-        ({"a": object()}, "unserialisable", ["$.a"]),
+        ({"n": 1, "a": object()}, "unserialisable", ["$.a"]),
         ([[[]] * 100, {object()}], "unserialisable", ["$[1][*]"]),
-        (object(), "unserialisable", ["$"]),
+        (10**5000, "unserialisable", ["$"]),
     ],
+    ids=["in an object", "in a set", "too many digits"],
 )
 def test_data_that_cannot_be_represented_is_never_a_silent_success(
     value: object, reason: str, paths: list[str]
@@ -393,9 +394,9 @@ def test_a_success_is_read_as_its_text() -> None:
 
 def test_a_partial_result_says_that_it_is_incomplete_and_why() -> None:
     assert ToolResponse.partial("5", reason="stale").for_model() == "This result is incomplete. Reason: stale.\n5"
-    assert standardise({"a": object()}).for_model() == (
+    assert standardise({"n": 1, "a": object()}).for_model() == (
         "This result is incomplete. Reason: unserialisable. Left out or not representable: $.a.\n"
-        '{"a":"<builtins.object>"}'
+        '{"n":1,"a":"<builtins.object>"}'
     )
 
 

@@ -125,8 +125,11 @@ async def test_case_097_one_serialiser_makes_json_of_every_value_in_result_event
 ) -> None:
     invocation, watch = await answered({"t": value})
     response = response_of(invocation)
-    assert (response.status, response.data) == ("success", {"t": json_value})
-    assert strict(response.text) == {"t": json_value}
+    is_binary = isinstance(json_value, dict) and "base64" in json_value
+    assert (response.status, response.data) == ("partial" if is_binary else "success", {"t": json_value})
+    assert strict(response.text) == {
+        "t": "(2 bytes of application/octet-stream, not shown)" if is_binary else json_value
+    }
     assert strict(response.to_json())["data"] == {"t": json_value}
     assert strict(json.dumps(watch.events[-1].to_dict()))["result"]["data"] == {"t": json_value}
     strict(json.dumps(trace_of(invocation)))
