@@ -37,6 +37,7 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\s]+=*\s*")
 _ADDRESS: Final = re.compile(
     r"data:([\w.+-]{1,60}/[\w.+-]{1,60})?(?:;[\w.+=-]{1,60}){0,5};base64,([A-Za-z0-9+/_%-]{16,}+=*)"
 )
+_MEDIA_TYPE: Final = re.compile(r"\s*([\w.+-]{1,60}/[\w.+-]{1,60})\s*(?:;|$)")
 _MARKS: Final = ('"base64":"', '"data":"', '"blob":"', '"b64_json":"', '"file_data":"', '"bytes":"', '"body":"')
 _IN_ADDRESS: Final = ";base64,"
 
@@ -154,14 +155,14 @@ class _Reading:
             kind = _kind(value) or around
             return {key: self._beside(key, item, kind) for key, item in value.items()}
         self.found = True
-        if set(value) == _BYTES_FIELDS:
+        if name == "base64" and set(value) == _BYTES_FIELDS:
             return _words(piece)
         return {key: _words(piece) if key == name else self._beside(key, item, "here") for key, item in value.items()}
 
     def _beside(self, key: str, item: JsonValue, kind: str) -> JsonValue:
         """A field that only says what the content beside it is holds nothing of its own."""
         if kind and key in _ABOUT and not isinstance(item, dict | list):
-            return item
+            return in_words(item) if isinstance(item, str) else item
         return self.replaced(item, kind)
 
 
@@ -172,16 +173,22 @@ def _kind(value: dict[str, JsonValue]) -> str:
 
 def _of_object(value: dict[str, JsonValue], around: str) -> tuple[str, Attachment | None]:
     """The field of an object that holds base64, and what it holds."""
-    is_bytes = set(value) == _BYTES_FIELDS  # what bytes become in JSON
-    media_type = next((each for key in _TYPE_FIELDS if isinstance(each := value.get(key), str)), None)
+    is_bytes = set(value) == _BYTES_FIELDS and type(value["size"]) is int  # what bytes become in JSON
+    media_type = next((each for key in _TYPE_FIELDS if (each := _media_type(value.get(key)))), None)
     says_so = media_type is not None or around or _kind(value) or value.get("encoding") == "base64"
     for name in _FIELDS:
         text = value.get(name)
         if not isinstance(text, str) or not (says_so or name in _SAYS_SO):
             continue
-        if is_bytes or (len(text) >= _SHORTEST and _BASE64.fullmatch(text) and not _is_prose(text)):
+        if (is_bytes or len(text) >= _SHORTEST) and _BASE64.fullmatch(text) and not _is_prose(text):
             return name, _attachment(text, media_type)
     return "", None
+
+
+def _media_type(value: JsonValue) -> str | None:
+    """`image/png` of `image/png; charset=binary`; `None` for what is no media type."""
+    found = _MEDIA_TYPE.match(value) if isinstance(value, str) else None
+    return None if found is None else found[1]
 
 
 def _is_prose(text: str) -> bool:
@@ -194,9 +201,7 @@ def _of_address(match: re.Match[str]) -> Attachment:
 
 
 def _attachment(text: str, media_type: str | None) -> Attachment:
-    found = (media_type or "")[:60] or next(
-        (kind for start, kind in _BEGINNINGS.items() if text.startswith(start)), _UNKNOWN
-    )
+    found = media_type or next((kind for start, kind in _BEGINNINGS.items() if text.startswith(start)), _UNKNOWN)
     characters = sum(map(len, text.split())) - text.count("=")
     return Attachment(found, characters * 3 // 4, text)
 
@@ -207,4 +212,4 @@ def _words(piece: Attachment) -> str:
         if size >= 1000:
             size, unit = size / 1000, larger
     amount = f"{size:.0f}" if unit == "bytes" or size >= 10 else f"{size:.1f}"
-    return f"({amount} {unit} of {piece.media_type}, not shown)"
+    return f"({amount} {'byte' if piece.size == 1 else unit} of {piece.media_type}, not shown)"
