@@ -21,7 +21,8 @@ from .invocation import ToolInvocation
 from .live_run import LiveRun
 from .policies import check_count, check_seconds
 from .providers.openai_chat import history_message, response_to_message
-from .providers.openai_stream import ArgumentsPiece, Happening, MessageAssembler, StreamedCall, TextPiece
+from .providers.openai_stream import ArgumentsPiece, Happening, MessageAssembler, TextPiece
+from .providers.streamed_call import StreamedCall
 from .run_log import RunLog
 
 Message = Mapping[str, Any]
@@ -213,8 +214,7 @@ class _Turn:
             self._run.failures[key] = 0 if invocation.error is None else self._run.failures[key] + 1
         if not invocations and not self.message.content:
             return
-        calls = [{"id": each.id, "type": "function", "function": each.call._asdict()} for each in invocations]
-        written = {"content": self.message.content or None, "tool_calls": calls}
+        written = self.message.written({call: started.id for call, started in self._started.items()})
         self._run.messages.append(history_message(written, invocations).message)
         self._run.messages.extend(map(response_to_message, invocations))
 

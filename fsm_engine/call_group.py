@@ -14,10 +14,11 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .calls import duplicate_id_error, read_call
+from .calls import duplicate_id_error
 from .errors import ToolError, ToolErrorCode
 from .events import Event
 from .invocation import ToolInvocation
+from .message_forms import read_calls
 
 if TYPE_CHECKING:
     from .engine import ToolEngine
@@ -111,7 +112,7 @@ class CallGroup:
 
     def start_calls(self, calls: Iterable[Any], *, deadline: float | None = None) -> None:
         """Start the calls of one message; those that share an id are refused."""
-        read = [read_call(call) for call in calls]
+        read = read_calls(calls)
         ids = Counter(call.id for call in read if call.id)
         for call in read:
             is_shared = call.id is not None and ids[call.id] > 1

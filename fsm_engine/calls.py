@@ -1,12 +1,10 @@
-"""What the model asked for, as it arrived: `ToolCall`, and how one is read from what callers hand over."""
+"""What the model asked for, as it arrived: `ToolCall`; its name in texts, its fingerprint, its made id."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 from .errors import ToolError, ToolErrorCode
@@ -23,42 +21,14 @@ class ToolCall(NamedTuple):
         arguments: JSON text, a dictionary, or nothing; whatever the model or its SDK produced.
         id: the model's id of the call; `None` or empty: one is made.
         version: the version of the tool to use; `None`: the engine chooses.
+        problem: why it cannot be told what is meant; the call is answered with that and not run. `None`: it can.
     """
 
     name: str
     arguments: Any = None
     id: str | None = None
     version: str | None = None
-
-
-def read_call(call: Any) -> ToolCall:
-    """The call in a `ToolCall`, a dictionary `{id, name, arguments}`, or OpenAI chat's `{id, function: {...}}`.
-
-    The dictionary may be an SDK's object with the same attributes. What is missing stays missing: a call without a
-    name is answered with an error by the engine, it is no exception here.
-
-    Example:
-        >>> read_call({"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}})
-        ToolCall(name='add', arguments='{}', id='call_1', version=None)
-    """
-    read = call.get if call.__class__ is dict else _reader(call)
-    named = read("function", None)
-    inner = read if named is None else _reader(named)
-    name, call_id, version = inner("name", None), read("id", None), read("version", None)
-    return ToolCall(
-        name if isinstance(name, str) else "",
-        inner("arguments", None),
-        call_id if call_id and isinstance(call_id, str) else None,
-        version if version and isinstance(version, str) else None,
-    )
-
-
-def _reader(holder: Any) -> Callable[[str, None], Any]:
-    # A plain dictionary is nearly always what comes, and asking an abstract class takes longer than reading it.
-    if holder.__class__ is dict or isinstance(holder, Mapping):
-        get: Callable[[str, None], Any] = holder.get
-        return get
-    return partial(getattr, holder)
+    problem: str | None = None
 
 
 def printable_name(name: str) -> str:
@@ -110,6 +80,11 @@ def made_id(call: ToolCall, wall: float, uid: str) -> str:
     Identical calls share the middle part, so that they can be found in a log, and still differ.
     """
     return f"call_{int(wall * 1000):x}_{fingerprint(call.name, call.arguments)[:8]}_{uid[-6:]}"
+
+
+def misread_error(problem: str) -> ToolError:
+    """What a call is answered with of which nobody can tell what it means."""
+    return ToolError(ToolErrorCode.INVALID_PARAM, problem, reason="unclear_call")
 
 
 def duplicate_id_error() -> ToolError:

@@ -17,7 +17,8 @@ from .approval import OnApproval
 from .assembly import build_machine, merge_activities, states_stopped_by_gates
 from .attempt import Attempt
 from .breaker import CircuitBreaker
-from .calls import ToolCall, duplicate_id_error, read_call
+from .call_forms import read_call
+from .calls import ToolCall, duplicate_id_error, misread_error
 from .clock import Clock, SystemClock
 from .driver import Driver
 from .eager import Spawner
@@ -28,6 +29,7 @@ from .health import HealthReport, HealthStatus, ToolHealth, read_probe, skipped
 from .hooks.logging import engine_logger, log_late_result
 from .invocation import EventSink, ToolInvocation
 from .lifecycle import Lifecycle
+from .message_forms import read_calls
 from .outcome import error_response
 from .policies import check_count, check_seconds
 from .registry import ToolRegistry
@@ -170,7 +172,7 @@ class ToolEngine:
         """Run one call to its end and answer with the invocation.
 
         Args:
-            call: a `ToolCall`, `{id, name, arguments}`, or a tool call of OpenAI chat, as dictionary or SDK object.
+            call: a `ToolCall`, `{id, name, arguments}`, or a call in a provider's own form, as dictionary or SDK object.
             deadline: seconds for all of it, approval apart.
         """
         invocation = self._make(read_call(call), self._sink, deadline)
@@ -183,7 +185,7 @@ class ToolEngine:
         Calls that share an id are refused before anything runs; the others go on.
 
         Args:
-            calls: as for `execute_tool_call`.
+            calls: each as for `execute_tool_call`; or a message that holds them.
             deadline: seconds for each of them, approval apart.
         """
         invocations = self._make_batch(calls, self._sink, deadline)
@@ -225,7 +227,7 @@ class ToolEngine:
         """Run calls side by side and watch them: `async with engine.stream(calls) as run: async for event in run`.
 
         Args:
-            calls: as for `execute_tool_call`.
+            calls: each as for `execute_tool_call`; or a message that holds them.
             deadline: seconds for each of them, approval apart.
         """
         return CallStream(self, calls, deadline)
@@ -483,10 +485,12 @@ class ToolEngine:
             check_seconds("deadline", deadline)
             invocation.deadline = now + deadline
         self._driver.running[invocation.uid] = invocation
+        if call.problem is not None:
+            invocation.refuse(error_response(misread_error(call.problem)))
         return invocation
 
     def _make_batch(self, calls: Iterable[Any], sink: EventSink | None, deadline: float | None) -> list[ToolInvocation]:
-        read = [read_call(call) for call in calls]
+        read = read_calls(calls)
         ids = Counter(call.id for call in read if call.id)
         invocations = [self._make(call, sink, deadline) for call in read]
         for invocation in invocations:

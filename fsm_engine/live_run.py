@@ -12,6 +12,7 @@ from .engine import ToolEngine
 from .errors import FsmEngineError, classify
 from .events import Event, RunEndedEvent
 from .hooks.logging import engine_logger
+from .message_forms import read_calls
 from .ownership import Owner, current_owner
 from .run_log import Reader, RunLog
 
@@ -89,9 +90,9 @@ class LiveRun(CallGroup):
         """A run of the calls of one message, side by side; calls that share an id are refused.
 
         Args:
-            calls: as for `ToolEngine.execute_tool_call`.
+            calls: as for `ToolEngine.execute_tool_calls`.
         """
-        given = list(calls)
+        given = read_calls(calls)
 
         async def work(run: LiveRun) -> None:
             run.start_calls(given)

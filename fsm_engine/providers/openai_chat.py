@@ -3,7 +3,7 @@
 >>> message = {"role": "assistant", "tool_calls": [
 ...     {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}]}
 >>> calls_from_message(message)
-[ToolCall(name='add', arguments='{"a": 1}', id='call_1', version=None)]
+[ToolCall(name='add', arguments='{"a": 1}', id='call_1', version=None, problem=None)]
 
 The form is that of OpenAI's API reference, "Chat": https://platform.openai.com/docs/api-reference/chat.
 """
@@ -15,14 +15,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..calls import ToolCall, read_call
+from .._characters import whole_characters, whole_escapes
+from ..call_forms import attribute, read_call
+from ..calls import ToolCall
 from ..errors import ConfigurationError
 from ..invocation import ToolInvocation
 from ..jsonable import JsonValue, json_text, to_jsonable
+from ..message_forms import calls_in, message_in, written_calls
 
 __all__ = ["HistoryMessage", "calls_from_message", "history_message", "response_to_message"]
 
-_CALL_FIELDS = frozenset({"tool_calls", "function_call", "role"})
+_MESSAGE_FIELDS = frozenset({"tool_calls", "function_call", "role"})
+_CALL_FIELDS = frozenset({"id", "type", "function", "custom", "index", "name", "arguments", "args", "input"})
+_FUNCTION_FIELDS = frozenset({"name", "arguments"})
 
 
 class HistoryMessage(NamedTuple):
@@ -41,12 +46,16 @@ def calls_from_message(message: Any) -> list[ToolCall]:
     """All tool calls of an assistant message, in order.
 
     A custom tool's call, whose input is plain text, becomes a call with that text as the argument `input`. The old
-    `function_call` is read where there are no `tool_calls`; a message with both says the same thing twice.
+    `function_call` is read where there are no `tool_calls`; a message with both says the same thing twice. The messages
+    of other providers are read too, and a whole answer of the API gives the calls of the message in it.
 
     Args:
         message: a dictionary or the SDK's object.
+
+    Raises:
+        ConfigurationError: it is no message; the error says what to give.
     """
-    return [_read_tool_call(call) for call in _written_calls(message)]
+    return calls_in(message)
 
 
 def response_to_message(invocation: ToolInvocation) -> dict[str, JsonValue]:
@@ -76,14 +85,15 @@ def history_message(message: Any, invocations: Sequence[ToolInvocation] = ()) ->
 
     Example:
         >>> history_message({"tool_calls": [{"id": "c1", "function": {"name": "add", "arguments": '{"a": '}}]}).raw
-        {0: ToolCall(name='add', arguments='{"a": ', id='c1', version=None)}
+        {0: ToolCall(name='add', arguments='{"a": ', id='c1', version=None, problem=None)}
     """
+    message = message_in(message)
     written = _written_calls(message)
     plain: dict[str, JsonValue] = {"role": "assistant", "content": None, **_other_fields(message)}
     raw: dict[int, ToolCall] = {}
     calls: list[JsonValue] = []
     for place, each in enumerate(written):
-        call = _read_tool_call(each)
+        call = read_call(each)
         call_id = call.id or (invocations[place].id if place < len(invocations) else f"call_{place}")
         stand_in, is_changed = _stand_in(each, call, call_id)
         calls.append(stand_in)
@@ -97,55 +107,57 @@ def history_message(message: Any, invocations: Sequence[ToolInvocation] = ()) ->
 
 
 def _written_calls(message: Any) -> list[Any]:
-    written = _read(message, "tool_calls")
-    if isinstance(written, list | tuple) and written:
-        return list(written)
-    legacy = _read(message, "function_call")
-    return [legacy] if legacy else []
-
-
-def _read_tool_call(call: Any) -> ToolCall:
-    custom = _read(call, "custom")
-    if custom is not None:
-        parts = {"name": _read(custom, "name"), "arguments": {"input": _read(custom, "input")}}
-    else:
-        function = _read(call, "function")
-        owner = call if function is None else function
-        parts = {"name": _read(owner, "name"), "arguments": _read(owner, "arguments")}
-    return read_call({"id": _read(call, "id"), **parts})
+    try:
+        return written_calls(message)
+    except ConfigurationError:
+        return []
 
 
 def _other_fields(message: Any) -> dict[str, JsonValue]:
     """What the message says beside its calls; of an SDK's object what it would send."""
+    fields = _plain_fields(message, _MESSAGE_FIELDS)
+    content = fields.get("content", attribute(message, "content"))
+    if content is None:
+        return fields
+    is_sendable = isinstance(content, str) or (
+        isinstance(content, list) and bool(content) and all(isinstance(part, dict) for part in content)
+    )
+    plain = to_jsonable(content).value
+    return {**fields, "content": plain if is_sendable else json_text(plain)}
+
+
+def _plain_fields(holder: Any, known: frozenset[str]) -> dict[str, JsonValue]:
+    """The fields that nobody here reads, as strict JSON; they go back as they came."""
     fields: Mapping[str, Any] = {}
     try:
-        if isinstance(message, Mapping):
-            fields = dict(message)
-        elif _read(message, "model_dump") is not None:
-            fields = message.model_dump(exclude_none=True)
+        if isinstance(holder, Mapping):
+            fields = dict(holder)
+        elif attribute(holder, "model_dump") is not None:
+            fields = holder.model_dump(exclude_unset=True)
     except Exception:  # noqa: BLE001 # a foreign object: whatever it raises, it says nothing more
-        fields = {}
-    if not fields:
-        fields = {"content": _read(message, "content")}
-    made = {name: value for name, value in fields.items() if name not in _CALL_FIELDS and value is not None}
-    plain = to_jsonable(made).value
+        return {}
+    plain = to_jsonable(
+        {name: value for name, value in fields.items() if name not in known and value is not None}
+    ).value
     return plain if isinstance(plain, dict) else {}
 
 
 def _stand_in(written: Any, call: ToolCall, call_id: str) -> tuple[JsonValue, bool]:
     """The call as it may be sent, and whether it says something else than the model did."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unnamed"
-    if _read(written, "custom") is not None:
-        text = to_jsonable(call.arguments["input"]).value
-        custom = text if isinstance(text, str) else ""
-        changed = name != call.name or custom != call.arguments["input"]
-        return {"id": call_id, "type": "custom", "custom": {"name": name, "input": custom}}, changed
-    arguments = _as_object_text(call.arguments)
-    stand_in: JsonValue = {
-        "id": call_id,
-        "type": "function",
-        "function": {"name": name, "arguments": "{}" if arguments is None else arguments},
+    beside = _plain_fields(written, _CALL_FIELDS)
+    if attribute(written, "custom") is not None:
+        given = call.arguments["input"] if isinstance(call.arguments, Mapping) else None
+        custom = whole_characters(given) if isinstance(given, str) else ""
+        changed = name != call.name or custom != given
+        return {**beside, "id": call_id, "type": "custom", "custom": {"name": name, "input": custom}}, changed
+    arguments = None if call.problem is not None else _as_object_text(call.arguments)
+    function: dict[str, JsonValue] = {
+        **_plain_fields(attribute(written, "function"), _FUNCTION_FIELDS),
+        "name": name,
+        "arguments": "{}" if arguments is None else arguments,
     }
+    stand_in: JsonValue = {**beside, "id": call_id, "type": "function", "function": function}
     return stand_in, name != call.name or arguments is None
 
 
@@ -157,21 +169,12 @@ def _as_object_text(arguments: Any) -> str | None:
         return json_text(to_jsonable(arguments).value)
     if not isinstance(arguments, str):
         return None
+    arguments = whole_escapes(whole_characters(arguments))
     value = _decode(arguments)
     if isinstance(value, str):  # doubly encoded
-        arguments, value = value, _decode(value)
-    if isinstance(value, dict):
-        return arguments if _can_be_sent(arguments) else json_text(to_jsonable(value).value)
-    return None
-
-
-def _can_be_sent(text: str) -> bool:
-    """It holds no half of a character, which no request can carry."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        arguments = whole_escapes(whole_characters(value))
+        value = _decode(arguments)
+    return arguments if isinstance(value, dict) else None
 
 
 def _decode(text: str) -> Any:
@@ -183,10 +186,3 @@ def _decode(text: str) -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON value")
-
-
-def _read(owner: Any, name: str) -> Any:
-    try:
-        return owner.get(name) if isinstance(owner, Mapping) else getattr(owner, name, None)
-    except Exception:  # noqa: BLE001 # a foreign object: whatever it raises, the field is not to be had
-        return None

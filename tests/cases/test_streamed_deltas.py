@@ -20,9 +20,7 @@ def chunk(*deltas: dict[str, Any], finish: str | None = None, **rest: Any) -> di
     return {"choices": [{"index": 0, "delta": {"tool_calls": list(deltas), **rest}, "finish_reason": finish}]}
 
 
-def piece(
-    index: int | None = None, call_id: str | None = None, name: str | None = None, args: Any = None
-) -> dict[str, Any]:
+def piece(index: Any = None, call_id: str | None = None, name: str | None = None, args: Any = None) -> dict[str, Any]:
     function = {key: value for key, value in (("name", name), ("arguments", args)) if value is not None}
     return {
         key: value
@@ -145,11 +143,61 @@ CASES = {
     ),
     "a list is no object": ([piece(0, "c1", "add", "[{}]")], [ToolCall("add", "[{}]", "c1")]),
     "a call with nothing in it is none": ([{}, piece(0), piece(1, args=" ")], []),
+    "indexes as text and as floats": (
+        [
+            *(piece("0", "c1", "add"), piece(1.0, "c2", "bash", ""), piece(0, args='{"a": ')),
+            *(piece("1", args=B.arguments), piece(0.0, args="1}")),
+        ],
+        [A, B],
+    ),
+    "an index that only the first piece lacks": ([piece(None, "c1", "add"), piece(0, args='{"a": 1}')], [A]),
+    "an index that is missing while one call is open": (
+        [piece(0, "c1", "add", '{"a": 1}'), piece(1, "c2", "bash"), piece(args=B.arguments)],
+        [A, B],
+    ),
+    "a name that no tool has, said in every piece": (
+        [piece(0, "c1", "read_files", '{"a"'), piece(0, "c1", "read_files", ": 1}"), piece(0, "c1", "read_files")],
+        [A._replace(name="read_files")],
+    ),
     "arguments without a name are a call, which the engine will refuse": (
         [piece(0, args='{"a": 1}')],
         [ToolCall("", '{"a": 1}')],
     ),
 }
+
+
+UNREADABLE = [None, "x", "", True, 0.5, [], {}, "9" * 50]
+
+
+@pytest.mark.parametrize("index", UNREADABLE, ids=repr)
+@pytest.mark.parametrize("opened", [("", ""), ('{"a": ', ""), ('{"a": ', '{"b": ')], ids=repr)
+def test_a_piece_that_may_be_of_two_calls_runs_neither(index: Any, opened: tuple[str, str]) -> None:
+    """First, one call ran with the arguments of another."""
+    lost = {"index": index, "function": {"arguments": '{"to": "somebody"}'}}
+    found = assemble(piece(0, "c1", "add", opened[0]), piece(1, "c2", "bash", opened[1]), lost)
+    assert [call.id for call in found] == ["c1", "c2"]
+    assert all(call.problem is not None for call in found)
+    assert all("somebody" not in call.arguments for call in found)
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        piece(0, "c2", args='{"a": 1}'),  # index and id speak of two calls
+        piece(7, args='{"a": 1}'),  # an index that no call has
+    ],
+)
+def test_a_piece_of_nobody_runs_no_call_without_its_arguments(lost: dict[str, Any]) -> None:
+    found = assemble(piece(0, "c1", "add"), piece(1, "c2", "bash"), lost)
+    assert all(call.problem is not None for call in found)
+
+
+def test_a_call_that_was_complete_before_is_not_touched_by_what_nobody_can_tell() -> None:
+    found = assemble(
+        *(piece(0, "c1", "add", '{"a": 1}'), piece(1, "c2", "bash"), piece(2, "c3", "na")),
+        {"index": "?", "function": {"arguments": "{}"}},
+    )
+    assert [call.problem is None for call in found] == [True, False, False]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -253,6 +301,8 @@ def cut_calls(draw: st.DrawFn) -> tuple[list[ToolCall], list[dict[str, Any]]]:
     """Calls, and the pieces of them in some order that keeps each call's own; told by index, or by id, or by nothing."""
     meant = [ToolCall(name, text, f"call_{number}") for number, (name, text) in enumerate(draw(calls))]
     told_by = draw(st.sampled_from(["index", "index and id", "id", "order"]))
+    if told_by == "order":  # with one that was left in the middle, nobody could tell what goes on with it
+        meant = [call._replace(arguments="") if call.arguments == '{"open": ' else call for call in meant]
     queues: list[Iterator[dict[str, Any]]] = []
     for number, call in enumerate(meant):
         index = number if "index" in told_by else None
@@ -289,3 +339,82 @@ def test_any_way_of_cutting_a_message_gives_the_same_calls(cut_up: Any, data: st
     in_order = sorted(assembler.calls, key=lambda call: call.id)
     assert [call.to_call() for call in in_order] == meant
     assert len(complete) == len(meant)
+
+
+@settings(deadline=None)
+@given(cut_calls(), st.data())
+def test_whatever_becomes_of_the_indexes_no_call_runs_with_the_arguments_of_another(
+    cut_up: Any, data: st.DataObject
+) -> None:
+    """A call begins with its index, id and name; after that any index may be lost, or be written in another way."""
+    meant, _ = cut_up
+    meant = [call for call in meant if call.arguments.startswith("{") and call.arguments != '{"open": ']
+    queues = [
+        iter(
+            [piece(number, call.id, call.name), *(piece(number, args=part) for part in cut(call.arguments, data.draw))]
+        )
+        for number, call in enumerate(meant)
+    ]
+    assembler = MessageAssembler(NAMES)
+    ways = st.sampled_from([int, str, float, lambda _: None, lambda _: "x", lambda _: "missing"])
+    while queues:
+        queue = data.draw(st.sampled_from(queues))
+        following = next(queue, None)
+        if following is None:
+            queues.remove(queue)
+            continue
+        if "id" not in following:
+            index = data.draw(ways)(following.pop("index"))
+            following |= {} if index == "missing" else {"index": index}
+        assembler.feed(chunk(following))
+    assembler.feed(chunk(finish="tool_calls"))
+    assembler.finish()
+    found = [call.to_call() for call in assembler.calls]
+    for call in found:
+        assert call.problem is not None or call in meant
+
+
+@pytest.mark.parametrize("field", ["content", "reasoning_content", "arguments"])
+def test_a_character_that_was_cut_in_two_is_joined(field: str) -> None:
+    assembler = MessageAssembler(NAMES)
+    told = ""
+    for part in ('{"a": "', "x\ud83d", "\ude00", '"}'):
+        delta = {field: part} if field != "arguments" else {"tool_calls": [piece(0, "c1", "add", part)]}
+        for happened in assembler.feed({"choices": [{"delta": delta}]}):
+            if isinstance(happened, TextPiece):
+                told += happened.text
+    whole = '{"a": "x\U0001f600"}'
+    if field == "arguments":
+        assert assembler.calls[0].to_call().arguments == whole
+    else:
+        assert told == whole
+
+
+def test_what_the_provider_says_beside_calls_and_texts_goes_back_with_them() -> None:
+    """First, a conversation died at its second turn, as the provider wanted its signature back."""
+    assembler = MessageAssembler(NAMES)
+    signed = {"google": {"thought_signature": "SIG"}}
+    assembler.feed(chunk(piece(0, "c1", "add", '{"a"') | {"extra_content": signed}, reasoning_content="2 and "))
+    assembler.feed(chunk(piece(0, args=": 1}"), reasoning_content="3", audio={"id": "a", "data": "AA"}))
+    assembler.feed(
+        chunk(reasoning_details=[{"index": 0, "type": "text", "text": "x", "signature": None}], audio={"data": "B"})
+    )
+    assembler.feed(chunk(reasoning_details=[{"index": 0, "type": "text", "text": "y"}], finish="tool_calls"))
+    [call] = assembler.calls
+    function = {"name": "add", "arguments": '{"a": 1}'}
+    assert assembler.written({call: "c1"}) == {
+        "content": None,
+        "reasoning_content": "2 and 3",
+        "audio": {"id": "a", "data": "AAB"},
+        "reasoning_details": [{"index": 0, "type": "text", "text": "xy", "signature": None}],
+        "tool_calls": [{"type": "function", "extra_content": signed, "id": "c1", "function": function}],
+    }
+
+
+def test_a_whole_completion_is_a_message_in_one_piece() -> None:
+    assembler = MessageAssembler(NAMES)
+    calls = [{"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}]
+    message = {"role": "assistant", "content": "Adding.", "tool_calls": calls}
+    happened = assembler.feed({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+    assert [each.call.to_call() for each in happened if isinstance(each, CompleteCall)] == [A]
+    assert assembler.content == "Adding."

@@ -57,10 +57,8 @@ def test_every_call_is_found_in_order(given_message: Any) -> None:
             [ToolCall("sql", {"input": "SELECT 1"}, "c1")],
         ),
         (message({"id": "c1", "name": "add", "arguments": {"a": 1}}), [ToolCall("add", {"a": 1}, "c1")]),
-        (message(None, "odd"), [ToolCall(""), ToolCall("")]),
         (message(), []),
         ({"role": "assistant", "content": "done", "tool_calls": None, "function_call": None}, []),
-        (None, []),
     ],
     ids=[
         "legacy",
@@ -68,14 +66,87 @@ def test_every_call_is_found_in_order(given_message: Any) -> None:
         "empty new form",
         "custom tool",
         "flat",
-        "no calls at all",
         "none",
         "nulls",
-        "nothing",
     ],
 )
 def test_forms_of_a_call(given_message: Any, calls: list[ToolCall]) -> None:
     assert calls_from_message(given_message) == calls
+
+
+ADD = ToolCall("add", {"a": 1}, "c1")
+MESSAGES: dict[str, Any] = {
+    "a whole completion": {"choices": [{"index": 0, "message": message(written(arguments={"a": 1}))}]},
+    "responses": {
+        "output": [
+            {"type": "reasoning", "id": "r", "summary": []},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Adding."}]},
+            {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "add", "arguments": {"a": 1}},
+        ]
+    },
+    "Anthropic": {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "Adding."},
+            {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},
+        ],
+    },
+    "Anthropic's content": [{"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}}],
+    "Gemini": {
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "add", "args": {"a": 1}}}]}}
+        ]
+    },
+    "LangChain": {"content": "", "tool_calls": [{"name": "add", "args": {"a": 1}, "id": "c1", "type": "tool_call"}]},
+    "a list of one message": [message(written(arguments={"a": 1}))],
+    "a call": {"id": "c1", "name": "add", "arguments": {"a": 1}},
+    "calls": [{"id": "c1", "name": "add", "arguments": {"a": 1}}],
+}
+
+
+@pytest.mark.parametrize("form", MESSAGES)
+@pytest.mark.parametrize("of", [lambda given_message: given_message, as_objects], ids=["dictionary", "object"])
+async def test_calls_are_found_in_the_messages_of_all_providers(form: str, of: Any) -> None:
+    given_message = of(MESSAGES[form])
+    if of is as_objects:
+        expected = [ADD._replace(arguments=SimpleNamespace(a=1))]
+        assert calls_from_message(given_message) == expected
+        return
+    assert calls_from_message(given_message) == [ADD]
+    async with ToolEngine() as engine:
+        invocations = await engine.execute_tool_calls(given_message)
+    assert [each.id for each in invocations] == ["c1"], "a message in place of the calls is read like one"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *(None, "text", 3, {}, {"x": 1}, [None], [3], {"tool_calls": "add"}, {"choices": [{"delta": {}}]}),
+        [message(written()), message(written())],
+    ],
+    ids=repr,
+)
+def test_what_holds_no_message_is_refused_with_what_to_give(odd: Any) -> None:
+    """First, the answer was an empty list, and calls were dropped in silence."""
+    with pytest.raises(ConfigurationError, match=r"give the assistant's message"):
+        calls_from_message(odd)
+
+
+def test_what_nobody_here_knows_goes_back_with_the_call_and_the_message_it_came_with() -> None:
+    extra = {"google": {"thought_signature": "SIG", "null": None}}
+    call = {**written(arguments="{"), "extra_content": extra}
+    call["function"]["thought"] = [1]
+    made = sent_back(message(call, reasoning_details=[{"signature": None, "text": "x"}], annotations=[]))
+    assert made["tool_calls"] == [
+        {
+            "extra_content": extra,
+            "id": "c1",
+            "type": "function",
+            "function": {"thought": [1], "name": "add", "arguments": "{}"},
+        }
+    ]
+    assert made["reasoning_details"] == [{"signature": None, "text": "x"}]
+    assert made["annotations"] == []
 
 
 async def test_response_answers_the_call_with_what_the_model_reads() -> None:
@@ -167,9 +238,9 @@ class Model:
     def __init__(self, **fields: Any) -> None:
         self.__dict__ = fields
 
-    def model_dump(self, *, exclude_none: bool) -> dict[str, Any]:
-        assert exclude_none
-        return {name: value for name, value in vars(self).items() if value is not None}
+    def model_dump(self, *, exclude_unset: bool) -> dict[str, Any]:
+        assert exclude_unset
+        return dict(vars(self))
 
 
 class Hostile:
