@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias
 import pydantic
 
 from ._binding import binding_issues
+from ._setting_kinds import called_function, shown, takes
 from .errors import ConfigurationError, FsmEngineError
 from .response import Issue
 
@@ -70,11 +70,15 @@ def as_validators(given: Validator | Iterable[Validator] | None) -> tuple[Valida
     if given is None:
         return ()
     several = (given,) if callable(given) or not isinstance(given, Iterable) else tuple(given)
+    each: Any  # whatever somebody has given
     for each in several:
-        if not callable(each):
-            raise ConfigurationError(f"a validator is a function of the arguments, not {type(each).__name__}")
-        call = each.func if isinstance(each, functools.partial) else each
-        call = call if inspect.isroutine(call) else type(call).__call__
+        if not callable(each) or issubclass(type(each), type):
+            raise ConfigurationError(f"a validator is a function of the arguments, not {shown(each)}")
+        if not takes(each, 1):
+            raise ConfigurationError(
+                f"validator {_name(each)!r} is called with one argument, the call's arguments as a dict"
+            )
+        call = called_function(each)
         if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
             raise ConfigurationError(
                 f"validator {_name(each)!r} must be a plain function that returns its answer; "

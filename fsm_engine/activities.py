@@ -19,7 +19,7 @@ from .approval import OnApproval, Verdict, consult, log_decision, log_question
 from .attempt import Attempt
 from .clock import Clock
 from .eager import Spawner
-from .errors import Effect, ToolError, ToolErrorCode
+from .errors import Effect, ToolError, ToolErrorCode, classify
 from .execution import FINISHED, finish, is_unfinished
 from .fallback import FallbackPolicy, as_substitute, run_function, unanswered_fallback, without_substitute
 from .invocation import ToolInvocation
@@ -34,6 +34,8 @@ from .outcome import (
     without_hidden,
 )
 from .ownership import Belongings, own
+from .policies import usual_delay
+from .redaction import exception_text
 from .registry import ToolRegistry
 from .response import ErrorInfo, ToolResponse, ToolStatus
 from .runtime import ToolRuntime
@@ -236,7 +238,7 @@ class Activities:
         response = self._response_of(spec, result, error)
         if spec.hides and response.error_info is not None:
             response = without_hidden(response, invocation.arguments or {}, spec.hides)
-        return self._judge_response(invocation, attempt, response)
+        return self._judge_response(invocation, attempt, response, error)
 
     def _response_of(self, spec: ToolSpec, result: Any, error: BaseException | None = None) -> ToolResponse:
         """What a function has come to; a `KeyboardInterrupt` passes."""
@@ -253,7 +255,9 @@ class Activities:
         # The engine completes its own response in place; a stage of the user's may answer with one that it keeps.
         return response if self._is_response_new else copy(response)
 
-    def _judge_response(self, invocation: ToolInvocation, attempt: Attempt, response: ToolResponse) -> str:
+    def _judge_response(
+        self, invocation: ToolInvocation, attempt: Attempt, response: ToolResponse, raised: BaseException | None = None
+    ) -> str:
         """Settle the attempt and say whether it succeeded; the guards of `fail` read what is decided here."""
         invocation.response = response
         info = response.error_info
@@ -265,8 +269,10 @@ class Activities:
             runtime.took(now - attempt.started_at)
         if attempt.deadline is not None and now > attempt.deadline and info is None:
             self._warn_of_blocking(invocation, now - attempt.started_at)
+        # The one place where this is decided: what counts against the circuit is what a fallback is for.
+        is_failure = info is not None and runtime.spec.counts_as_failure(info)
         if invocation.permit is not None:
-            _settle(invocation, info, now - attempt.started_at)
+            _settle(invocation, info, now - attempt.started_at, is_failure=is_failure)
         if info is None:
             if runtime.last_good is not None and response.status is ToolStatus.SUCCESS:
                 runtime.last_good.remember(invocation.arguments or {}, response)
@@ -274,10 +280,10 @@ class Activities:
         spec = runtime.spec
         if info.effect is None:
             invocation.response = response.with_effect(invocation.effect_so_far)
-        invocation.is_retry_allowed = self._is_retry_allowed(invocation, attempt, now)
+        invocation.is_retry_allowed = self._is_retry_allowed(invocation, attempt, now, raised)
         policy = spec.fallback_policy
         is_wanted = policy is not None and policy.on_failure and not invocation.is_cancel_requested
-        invocation.has_fallback_for_failure = is_wanted and info.counts
+        invocation.has_fallback_for_failure = is_wanted and is_failure
         if invocation.has_fallback_for_failure:
             invocation.fallback_reason = info.reason or info.code.lower()
         return "fail"
@@ -291,7 +297,9 @@ class Activities:
             seconds=round(seconds, 3),
         )
 
-    def _is_retry_allowed(self, invocation: ToolInvocation, attempt: Attempt, now: float) -> bool:
+    def _is_retry_allowed(
+        self, invocation: ToolInvocation, attempt: Attempt, now: float, raised: BaseException | None
+    ) -> bool:
         spec, info = _spec_of(invocation), invocation.error
         policy = spec.retry_policy
         if info is None or not info.transient or attempt.number > policy.max_retries or attempt.goes_on:
@@ -305,13 +313,40 @@ class Activities:
         if not is_safe:
             return False
         if info.retry_after is None:
-            delay = policy.delay(attempt.number)
+            delay = self._wait_after(invocation, attempt, now, raised)
         elif info.retry_after <= policy.max_retry_after:
             delay = info.retry_after
         else:
             return False
         invocation.next_delay = delay
         return invocation.deadline is None or now + delay < invocation.deadline
+
+    def _wait_after(
+        self, invocation: ToolInvocation, attempt: Attempt, now: float, raised: BaseException | None
+    ) -> float:
+        """Seconds until the next attempt. A strategy is its author's own, and one that is broken changes no outcome."""
+        spec, first = _spec_of(invocation), invocation.attempts[0]
+        outcome = invocation.response if raised is None else raised
+        if attempt.code == ToolErrorCode.TIMEOUT and raised is None:
+            outcome = TimeoutError(f"{spec.name} did not answer in time")
+        try:
+            return spec.retry_policy.delay(
+                attempt.number,
+                outcome,
+                seconds_since_start=now - first.started_at,
+                idle_for=sum(each.delay or 0.0 for each in invocation.attempts),
+            )
+        except KeyboardInterrupt:
+            raise
+        except BaseException as broken:  # noqa: BLE001 # whatever it is, the tool's own error stands
+            self._shop.logger.error(
+                "retry.wait is broken, and the usual wait takes its place",
+                tool=spec.name,
+                uid=invocation.uid,
+                problem=exception_text(broken) or type(broken).__name__,
+                detail=classify(broken).detail,
+            )
+            return usual_delay(attempt.number)
 
     # -- after the attempt ---------------------------------------------------------------------------------------
 
@@ -422,15 +457,13 @@ def _runtime_of(invocation: ToolInvocation) -> ToolRuntime:
     return runtime
 
 
-def _settle(invocation: ToolInvocation, info: ErrorInfo | None, seconds: float) -> None:
+def _settle(invocation: ToolInvocation, info: ErrorInfo | None, seconds: float, *, is_failure: bool) -> None:
     """Tell the circuit what came of its permit; an error that says nothing of the tool's health gives it back."""
     permit, invocation.permit = invocation.permit, None
-    policy = _spec_of(invocation).breaker
     assert permit is not None, "the caller has looked"
-    assert policy is not None, "a tool without a circuit gets no permit"
     if info is None:
         permit.success(seconds)
-    elif policy.counts(info.code, by_default=info.counts):
+    elif is_failure:
         permit.failure(info.code, seconds)
     else:
         permit.release()

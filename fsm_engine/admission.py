@@ -49,12 +49,10 @@ class Admission:
             return trigger
         began = self._clock.monotonic()
         try:
-            trigger = await self._take_all(invocation, runtime, runtime.own)
-            if trigger is None:
-                if runtime.rate is None:
-                    trigger = await self._take_all(invocation, runtime, runtime.shared)
-                else:
-                    trigger = await self._take_token(invocation, runtime, runtime.rate)
+            if runtime.rate is None:
+                trigger = await self._take_all(invocation, runtime, runtime.slots)
+            else:
+                trigger = await self._take_slots_and_token(invocation, runtime, runtime.rate)
         finally:
             invocation.queue_seconds += self._clock.monotonic() - began
         # What was waited for may have come together with a reason to leave.
@@ -111,6 +109,22 @@ class Admission:
             if not is_kept:
                 slots.withdraw(request)
         return None
+
+    async def _take_slots_and_token(
+        self, invocation: ToolInvocation, runtime: ToolRuntime, rate: RateTokens
+    ) -> str | None:
+        """Wait in line, unless the token for this place in the line is known to come too late."""
+        seconds = rate.seconds_until_free(runtime.want_token)
+        deadline = invocation.deadline
+        if seconds and deadline is not None and self._clock.monotonic() + seconds >= deadline:
+            refuse_for_queue(invocation, seconds, reason="rate_limited")
+            return "admit"
+        runtime.want_token += 1
+        try:
+            trigger = await self._take_all(invocation, runtime, runtime.own)
+            return trigger or await self._take_token(invocation, runtime, rate)
+        finally:
+            runtime.want_token -= 1
 
     async def _take_token(self, invocation: ToolInvocation, runtime: ToolRuntime, rate: RateTokens) -> str | None:
         """Take a token and what all tools share.

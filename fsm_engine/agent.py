@@ -19,11 +19,11 @@ from .events import FinalAnswerEvent, ThinkingEvent, ToolArgumentsEvent
 from .hooks.logging import engine_logger
 from .invocation import ToolInvocation
 from .live_run import LiveRun
-from .policies import check_count, check_seconds
 from .providers.openai_chat import history_message, response_to_message
 from .providers.openai_stream import ArgumentsPiece, Happening, MessageAssembler, TextPiece
 from .providers.streamed_call import StreamedCall
 from .run_log import RunLog
+from .settings import AGENT, check_settings
 
 Message = Mapping[str, Any]
 """A message of a conversation in the form of OpenAI's chat completions."""
@@ -94,13 +94,13 @@ class Agent:
         max_seconds: float | None = 600.0,
         max_same_failures: int = 2,
     ) -> None:
-        for name, count in (
-            ("max_turns", max_turns),
-            ("max_calls", max_calls),
-            ("max_same_failures", max_same_failures),
-        ):
-            check_count(name, count)
-        check_seconds("max_seconds", max_seconds)
+        given = {
+            "max_turns": max_turns,
+            "max_calls": max_calls,
+            "max_seconds": max_seconds,
+            "max_same_failures": max_same_failures,
+        }
+        check_settings("Agent.", AGENT, given)
         self.engine = engine
         self._model = model
         self._system: list[Message] = [] if system is None else [{"role": "system", "content": system}]

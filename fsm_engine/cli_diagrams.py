@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from .cli.inputs import load_engine
 from .diagram import (
     BUILT_IN,
     FORMATS,
@@ -81,12 +82,31 @@ def check(
     ] = None,
     *,
     strict: Annotated[bool, typer.Option(help="Warnings are a reason to fail, too.")] = False,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools",
+            "-t",
+            metavar="MODULE:NAME",
+            help="Tools, as for run: say of each circuit what it takes to open. May be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Check lifecycles for what never happens, never decides, or cannot end. Exit status 1: something is wrong."""
     reports = [check_lifecycle(_find(name)) for name in lifecycles or BUILT_IN]
     typer.echo("\n\n".join(map(str, reports)))
+    for line in _circuits_of(tools or []):
+        typer.echo(line)
     if any(report.exit_status or (strict and report.warnings) for report in reports):
         raise typer.Exit(1)
+
+
+def _circuits_of(tools: list[str]) -> list[str]:
+    if not tools:
+        return []
+    circuits = {spec.breaker_scope: spec.breaker for spec in load_engine(tools).registry if spec.breaker is not None}
+    lines = [f"circuit {scope} opens {policy.opens}" for scope, policy in circuits.items()]
+    return ["", *(lines or ["no tool has a circuit"])]
 
 
 def _say_what_is_stale(folder: Path) -> None:

@@ -56,6 +56,8 @@ def health(
     report = asyncio.run(_check(load_engine(tools), timeout, include_writing=include_writing))
     console = Console(highlight=False)
     console.print(health_table(report))
+    for line in circuit_lines(report):
+        console.print(line)
     console.print(_summary(report))
     if not report.is_healthy:
         raise typer.Exit(1)
@@ -77,6 +79,11 @@ def health_table(report: HealthReport) -> Table:
     for tool in report.tools:
         table.add_row(*_cells(tool))
     return table
+
+
+def circuit_lines(report: HealthReport) -> list[str]:
+    """What it takes to open each circuit, as nobody wants to find out by a failure."""
+    return [f"the circuit of {tool.tool} opens {tool.circuit_opens}" for tool in report.tools if tool.circuit_opens]
 
 
 def _cells(tool: ToolHealth) -> tuple[Text, ...]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigurationError
-from .policies import check_seconds
+from .settings import check_seconds
 
 if TYPE_CHECKING:
     from .attempt import Attempt

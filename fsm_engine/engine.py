@@ -8,7 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from .activities import Activities, Activity, Workshop
 from .admission import Admission
@@ -26,21 +26,22 @@ from .errors import ConfigurationError, EngineClosedError, ToolError, ToolErrorC
 from .events import Event
 from .forking import renew_in_children
 from .health import HealthReport, HealthStatus, ToolHealth, read_probe, skipped
-from .hooks.logging import engine_logger, log_late_result
+from .hooks.logging import engine_logger, log_late_result, say_what_was_hardly_meant
 from .invocation import EventSink, ToolInvocation
 from .lifecycle import Lifecycle
 from .message_forms import read_calls
 from .outcome import error_response
-from .policies import check_count, check_seconds
-from .registry import ToolRegistry
+from .registry import ToolRegistry, several_tools
 from .response import ToolResponse
 from .run import CallStream
 from .runtime import Runtimes, ThreadUse
+from .settings import ENGINE, check_seconds, check_settings
 from .spec import ToolSpec, tool_of
 from .stages import Stages, publish_nothing
 from .states.invocation import INVOCATION
 from .sync import CLOSED, SyncDoor, SyncRun, refuse_in_loop, run_in
 from .threads import run_in_thread
+from .tool_settings import ToolSettings
 
 T = TypeVar("T")
 
@@ -96,13 +97,17 @@ class ToolEngine:
         cancel_grace: float = 1.0,
         on_approval: OnApproval | None = None,
     ) -> None:
-        check_count("max_concurrency", max_concurrency)
-        check_count("max_threads", max_threads)
-        check_seconds("cancel_grace", cancel_grace, zero_allowed=True)
-        if on_approval is not None and not callable(on_approval):
-            raise ConfigurationError(
-                f"on_approval must be a function of an invocation, not {type(on_approval).__name__}"
-            )
+        given = {
+            "lifecycle": lifecycle,
+            "activities": activities,
+            "stages": stages,
+            "clock": clock,
+            "max_concurrency": max_concurrency,
+            "max_threads": max_threads,
+            "cancel_grace": cancel_grace,
+            "on_approval": on_approval,
+        }
+        check_settings("ToolEngine.", ENGINE, given)
         self.clock: Clock = clock or SystemClock()
         self.registry = ToolRegistry()
         self._stages = stages or Stages()
@@ -110,7 +115,7 @@ class ToolEngine:
         self._alerts = Alerts(self.clock, self._logger)
         self._runtimes = Runtimes(self.clock, self._alerts, max_concurrency=max_concurrency, max_threads=max_threads)
         self.registry.is_well = self._is_well
-        for tool in tools:
+        for tool in several_tools(tools):
             self.register(tool)
         self._uid_prefix = _new_prefix()
         self._numbers = itertools.count(1)
@@ -299,23 +304,25 @@ class ToolEngine:
 
     # -- tools, circuits, health -----------------------------------------------------------------------------------
 
-    def register(self, tool: Any, *, replace: bool = False) -> ToolSpec:
-        """Add a tool, a `ToolSpec` or a plain function.
+    def register(self, tool: Any, *, replace: bool = False, **settings: Unpack[ToolSettings]) -> ToolSpec:
+        """Add a tool, a `ToolSpec` or a plain function. What most likely was not meant so is said in the log.
 
         Args:
             replace: it may take the place of the same version of the same name, or, if it is no canary, of the stable
                 version.
+            settings: any of `ToolSpec`, to say otherwise or more.
 
         Raises:
             ConfigurationError: the name is taken, or the tool cannot work.
         """
-        spec = tool_of(tool)
+        spec = tool_of(tool, **settings)
         self._runtimes.check(spec, self.registry.beside(spec))
         self.registry.register(spec, replace=replace)
         if replace:
             self._runtimes.keep_only(self.registry)
             self._failing.intersection_update(self.registry)
         self._runtimes.of(spec)
+        say_what_was_hardly_meant(self._logger, spec)
         return spec
 
     @property

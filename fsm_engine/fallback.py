@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from cachetools import TTLCache
 
+from ._setting_kinds import shown
 from .calls import fingerprint
 from .clock import Clock
 from .errors import ConfigurationError, ToolError, ToolErrorCode
 from .jsonable import to_jsonable
 from .limits import Slots
-from .policies import check_count, check_seconds
 from .response import ErrorInfo, ToolResponse
+from .settings import FALLBACK, Declared, check_declared
 from .threads import run_in_thread
 
 _UNSET: Any = object()
 
 
 @dataclass(frozen=True)
-class FallbackPolicy:
+class FallbackPolicy(Declared):
     """A substitute for a tool whose circuit is open, whose queue is full or, if asked for, that has failed.
 
     Give one of `value`, `function` and `last_good`.
@@ -33,7 +34,7 @@ class FallbackPolicy:
         function: is called with the tool's arguments, as the tool would be; plain or coroutine function. A plain one
             runs in a thread, eight at once for each tool; beyond that the first error stands.
         last_good: the newest successful result for the same arguments; for read-only tools.
-        on_failure: also stand in when attempts have failed (codes that count against the circuit) and no retry is left.
+        on_failure: also stand in when attempts have failed (those that count against the circuit, by its `counted_codes` and `ignored_codes`) and no retry is left.
         timeout: seconds that the function may take.
         max_age: seconds after which a good result is not good any more.
         max_entries: how many results are kept, the newest; each for other arguments.
@@ -55,16 +56,12 @@ class FallbackPolicy:
     max_entries: int = 1000
 
     def __post_init__(self) -> None:
+        check_declared("FallbackPolicy.", FALLBACK, self)
         given = [self.value is not _UNSET, self.function is not None, self.last_good]
         if sum(given) != 1:
             raise ConfigurationError("a fallback is one of value, function and last_good; give exactly one")
-        if self.function is not None and not callable(self.function):
-            raise ConfigurationError(f"a fallback's function must be callable, not {type(self.function).__name__}")
-        for name in ("timeout", "max_age"):
-            if getattr(self, name) is None:
-                raise ConfigurationError(f"a fallback's {name} must be a number of seconds above 0")
-            check_seconds(f"a fallback's {name}", getattr(self, name))
-        check_count("a fallback's max_entries", self.max_entries or 0)
+        if self.value is not _UNSET:
+            _check_value(self.value)
 
     @property
     def kind(self) -> Literal["value", "function", "last_good"]:
@@ -74,23 +71,29 @@ class FallbackPolicy:
         return "value" if self.function is None else "function"
 
 
+def _check_value(value: Any) -> None:
+    """Refuse what is given as a value and would not be one answer for every call."""
+    if callable(value):
+        meant = "FallbackPolicy(function=...), or the function alone as the tool's fallback"
+    elif type(value) is str and value == "last_good":
+        meant = "FallbackPolicy(last_good=True)"
+    elif issubclass(type(value), Awaitable | Iterator | AsyncIterator):
+        meant = "FallbackPolicy(function=...), which is called anew each time"
+    else:
+        return
+    raise ConfigurationError(f"FallbackPolicy.value must be the answer itself, not {shown(value)}; write {meant}")
+
+
 def as_fallback(given: Any, tool: str, *, read_only: bool) -> FallbackPolicy | None:
     """What `ToolSpec.fallback` may be, as a policy: `"last_good"`, a function, a policy, or `None`.
 
     Raises:
-        ConfigurationError: it is none of these, or a last good result would hide that nothing was done.
+        ConfigurationError: a last good result would hide that nothing was done.
     """
     if given is None or isinstance(given, FallbackPolicy):
         policy = given
-    elif given == "last_good":
-        policy = FallbackPolicy(last_good=True)
-    elif callable(given):
-        policy = FallbackPolicy(function=given)
     else:
-        raise ConfigurationError(
-            f'tool {tool!r}: fallback must be "last_good", a function, or FallbackPolicy(value=...), '
-            f"not {type(given).__name__}"
-        )
+        policy = FallbackPolicy(last_good=True) if isinstance(given, str) else FallbackPolicy(function=given)
     if policy is not None and policy.last_good and not read_only:
         raise ConfigurationError(
             f"tool {tool!r}: last_good would answer with an old result as if the tool had acted again; mark the tool "

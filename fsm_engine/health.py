@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from .errors import ConfigurationError
 from .invocation import ToolInvocation
 from .spec import ToolSpec
 
@@ -30,6 +31,7 @@ class ToolHealth:
         message: what is wrong, or why it was skipped.
         code: the error code, if it is failing.
         circuit: the state of its circuit; `None`: it has none.
+        circuit_opens: what it takes to open that circuit, in words; empty: it has none.
     """
 
     tool: str
@@ -39,6 +41,7 @@ class ToolHealth:
     message: str = ""
     code: str | None = None
     circuit: str | None = None
+    circuit_opens: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +83,25 @@ def probe_of(spec: ToolSpec) -> tuple[ToolSpec, Mapping[str, Any]] | None:
     }
     if isinstance(probe, Mapping):
         return spec.replaced(**plain), probe
-    made = ToolSpec(
-        name=spec.name,
-        func=probe,
-        description=f"Is {spec.name} well?",
-        timeout=None,
-        max_concurrency=1,
-        version=spec.version,
-    )
+    try:
+        made = ToolSpec(
+            name=spec.name,
+            func=probe,
+            description=f"Is {spec.name} well?",
+            timeout=None,
+            max_concurrency=1,
+            version=spec.version,
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"tool {spec.name!r}: health_check: {error}") from None
     return made, {}
 
 
 def skipped(spec: ToolSpec, why: str, circuit: str | None) -> ToolHealth:
     """The entry of a tool that was not asked."""
-    return ToolHealth(spec.name, spec.version, HealthStatus.SKIPPED, message=why, circuit=circuit)
+    return ToolHealth(
+        spec.name, spec.version, HealthStatus.SKIPPED, message=why, circuit=circuit, circuit_opens=_opens(spec)
+    )
 
 
 def read_probe(spec: ToolSpec, invocation: ToolInvocation, circuit: str | None) -> ToolHealth:
@@ -102,8 +110,18 @@ def read_probe(spec: ToolSpec, invocation: ToolInvocation, circuit: str | None) 
     seconds = (invocation.ended_at or invocation.started_at) - invocation.started_at
     latency = round(seconds * 1000, 3)
     if error is not None:
-        return ToolHealth(spec.name, spec.version, HealthStatus.FAILING, latency, error.message, error.code, circuit)
+        return ToolHealth(
+            spec.name, spec.version, HealthStatus.FAILING, latency, error.message, error.code, circuit, _opens(spec)
+        )
     if response is not None and response.data is False:
         message = "its probe answered False"
-        return ToolHealth(spec.name, spec.version, HealthStatus.FAILING, latency, message, "EXECUTION_ERROR", circuit)
-    return ToolHealth(spec.name, spec.version, HealthStatus.HEALTHY, latency, circuit=circuit)
+        return ToolHealth(
+            spec.name, spec.version, HealthStatus.FAILING, latency, message, "EXECUTION_ERROR", circuit, _opens(spec)
+        )
+    return ToolHealth(
+        spec.name, spec.version, HealthStatus.HEALTHY, latency, circuit=circuit, circuit_opens=_opens(spec)
+    )
+
+
+def _opens(spec: ToolSpec) -> str:
+    return "" if spec.breaker is None else spec.breaker.opens

@@ -1,14 +1,16 @@
-"""Settings of one resilience concern each, frozen and checked when they are made."""
+"""When a failed attempt is followed by another, and how long after."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
+from typing import Any, SupportsFloat
 
-from tenacity import RetryCallState, wait_random_exponential
+from tenacity import Future, RetryCallState, Retrying, wait_random_exponential
 from tenacity.wait import wait_base
 
+from ._setting_kinds import MOST_SECONDS, shown
 from .errors import ConfigurationError
+from .settings import RETRY, Declared, check_declared
 
 
 def _default_wait() -> wait_base:
@@ -16,7 +18,7 @@ def _default_wait() -> wait_base:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Declared):
     """When a failed attempt is followed by another.
 
     Only errors that may pass (`ToolErrorCode.transient`) are retried, and only where it is safe: the tool is
@@ -24,8 +26,14 @@ class RetryPolicy:
 
     Args:
         max_retries: how many attempts may follow the first.
-        wait: a tenacity wait strategy; the delay before attempt n + 1 is asked with `attempt_number` n.
+        wait: a tenacity wait strategy, or a function of a `tenacity.RetryCallState`; it answers the seconds to wait. The
+            state has the attempt's number and outcome (what was raised, or the error response that was returned), the
+            seconds since the first attempt began, and those spent waiting. A strategy that raises or answers something
+            else is logged, and the default one takes its place.
         max_retry_after: seconds; a server's Retry-After above it ends the invocation instead of waiting.
+
+    Raises:
+        ConfigurationError: a setting cannot work; the message says what is allowed.
 
     Example:
         >>> from tenacity import wait_fixed
@@ -38,44 +46,52 @@ class RetryPolicy:
     max_retry_after: float = 60.0
 
     def __post_init__(self) -> None:
-        if not _is_count(self.max_retries):
-            raise ConfigurationError(f"max_retries must be a whole number from 0 up, not {self.max_retries!r}")
-        if not callable(self.wait):
-            raise ConfigurationError(f"wait must be a tenacity wait strategy, such as wait_fixed(1), not {self.wait!r}")
-        check_seconds("max_retry_after", self.max_retry_after, zero_allowed=True)
+        check_declared("RetryPolicy.", RETRY, self)
 
-    def delay(self, attempt: int) -> float:
-        """Seconds to wait after the attempt of this number (from 1) has failed."""
-        # tenacity's strategies read nothing but the attempt's number; its state object wants the rest all the same.
-        state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # not read
+    def delay(
+        self,
+        attempt: int,
+        outcome: BaseException | Any = None,
+        *,
+        seconds_since_start: float = 0.0,
+        idle_for: float = 0.0,
+    ) -> float:
+        """Seconds to wait after an attempt that has failed.
+
+        Args:
+            attempt: its number, from 1.
+            outcome: what it raised, or what it returned instead.
+            seconds_since_start: since the first attempt began.
+            idle_for: seconds that were spent waiting between attempts so far.
+
+        Raises:
+            ConfigurationError: the strategy answered something that is no number of seconds.
+            Exception: whatever the strategy itself raised.
+        """
+        state = RetryCallState(retry_object=Retrying(wait=self.wait), fn=None, args=(), kwargs={})
         state.attempt_number = attempt
-        return max(0.0, float(self.wait(state)))
+        state.idle_for = idle_for
+        ended = Future(attempt)
+        if isinstance(outcome, BaseException):
+            ended.set_exception(outcome)
+        else:
+            ended.set_result(outcome)
+        state.outcome = ended
+        state.outcome_timestamp = state.start_time + seconds_since_start
+        return _seconds(self.wait(state))
 
 
-def check_seconds(name: str, value: object, *, zero_allowed: bool = False) -> None:
-    """Refuse what is no span of time; `None` means that there is no limit and passes.
-
-    Raises:
-        ConfigurationError: with the name of the setting and what it takes.
-    """
-    if value is None:
-        return
-    wanted = "a number of seconds from 0 up" if zero_allowed else "a number of seconds above 0, or None for no limit"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigurationError(f"{name} must be {wanted}, not {value!r}")
-    if value < 0 or (value == 0 and not zero_allowed):
-        raise ConfigurationError(f"{name} must be {wanted}, not {value!r}")
+def _seconds(answer: object) -> float:
+    # Other numbers than Python's own are welcome (a library's 32-bit float, say), texts and flags are not.
+    if isinstance(answer, SupportsFloat) and not isinstance(answer, bool):
+        seconds = float(answer)
+        if 0 <= seconds <= MOST_SECONDS:
+            return seconds
+    raise ConfigurationError(
+        f"RetryPolicy.wait must answer a number of seconds from 0 up, at most {MOST_SECONDS:,.0f}, not {shown(answer)}"
+    )
 
 
-def check_count(name: str, value: object) -> None:
-    """Refuse what is no number of things from 1 up; `None` means that there is no limit and passes.
-
-    Raises:
-        ConfigurationError: with the name of the setting and what it takes.
-    """
-    if value is not None and (not _is_count(value) or value == 0):
-        raise ConfigurationError(f"{name} must be a whole number from 1 up, or None for no limit, not {value!r}")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def usual_delay(attempt: int) -> float:
+    """Seconds to wait after an attempt of this number, by the default strategy."""
+    return RetryPolicy().delay(attempt)

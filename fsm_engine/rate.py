@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .clock import Clock
-from .policies import check_count, check_seconds
+from .settings import RATE_LIMIT, Declared, check_declared
 
 
 @dataclass(frozen=True, slots=True)
-class RateLimit:
+class RateLimit(Declared):
     """At most so many attempts in any span of time. What comes too early waits, as long as its deadline allows.
 
     Args:
         limit: attempts.
         per: seconds, to the millisecond.
+
+    Raises:
+        ConfigurationError: a setting cannot work; the message says what is allowed.
 
     Example:
         >>> RateLimit(10, per=1.0).limit
@@ -25,11 +28,7 @@ class RateLimit:
     per: float = 1.0
 
     def __post_init__(self) -> None:
-        for check, name in ((check_count, "limit"), (check_seconds, "per")):
-            if getattr(self, name) is None:
-                check(f"RateLimit.{name}", 0)
-            check(f"RateLimit.{name}", getattr(self, name))
-        check_count("RateLimit.per in whole milliseconds", int(self.per * 1000))
+        check_declared("RateLimit.", RATE_LIMIT, self)
 
 
 class RateTokens:
@@ -45,15 +44,24 @@ class RateTokens:
         self._interval = int(rate_limit.per * 1000)
         self._bucket = InMemoryBucket([Rate(self._limit, self._interval)])
 
-    def seconds_until_free(self) -> float:
-        """Seconds until there is a token; 0.0: there is one now."""
+    def seconds_until_free(self, ahead: int = 0) -> float:
+        """Seconds until there is a token; 0.0: there is one now.
+
+        Args:
+            ahead: how many want one before; it is the soonest that the next one after them can come.
+        """
         now = self._now()
         self._bucket.leak(now)
-        in_the_way = self._bucket.peek(self._limit - 1)
-        if in_the_way is None:
+        rounds, place = divmod(ahead, self._limit)
+        # The token that must come back for this one to be given out: one that is out, or one that is taken first.
+        in_the_way = self._bucket.peek(self._limit - 1 - place)
+        if in_the_way is None and rounds == 0:
             return 0.0
+        taken = now if in_the_way is None else in_the_way.timestamp
+        if in_the_way is None:
+            rounds -= 1
         # One more: both ends of the bucket's window belong to it.
-        return max(in_the_way.timestamp + self._interval + 1 - now, 0) / 1000
+        return max(taken + (rounds + 1) * (self._interval + 1) - now, 0) / 1000
 
     def try_take(self) -> bool:
         """Take a token if there is one."""

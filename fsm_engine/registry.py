@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Unpack
 
+from ._setting_kinds import shown
 from .calls import ToolCall, fingerprint
 from .errors import RegistrationError
 from .spec import ToolSpec, tool_of
+from .tool_settings import ToolSettings
 
 
 def _is_always_well(spec: ToolSpec) -> bool:
     return True
+
+
+def several_tools(given: Any) -> Iterable[Any]:
+    """Tools as they were given, if there may be several of them.
+
+    Raises:
+        RegistrationError: it is one tool alone, or nothing of the kind.
+    """
+    if isinstance(given, ToolSpec) or (callable(given) and not isinstance(given, Iterable)):
+        name = getattr(given, "name", None) or getattr(given, "__name__", None) or type(given).__name__
+        raise RegistrationError(f"tools is a list of tools, not one alone; write [{name}]")
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise RegistrationError(f"tools is a list of functions or ToolSpecs, not {shown(given)}")
+    return given
 
 
 class ToolRegistry:
@@ -35,21 +51,22 @@ class ToolRegistry:
         self._stable: dict[str, ToolSpec] = {}
         self._canaries: dict[str, tuple[ToolSpec, ...]] = {}
         self.is_well: Callable[[ToolSpec], bool] = _is_always_well
-        for each in tools:
+        for each in several_tools(tools):
             self.register(each)
 
-    def register(self, tool: Any, *, replace: bool = False) -> ToolSpec:
+    def register(self, tool: Any, *, replace: bool = False, **settings: Unpack[ToolSettings]) -> ToolSpec:
         """Add a tool, a `ToolSpec` or a plain function.
 
         Args:
             replace: it may take the place of the same version of the same name, or, if it is no canary, of the stable
                 version.
+            settings: any of `ToolSpec`, to say otherwise or more.
 
         Raises:
             RegistrationError: the name or version is taken, the canaries' shares come to more than 100 per cent, or
                 the tool cannot work.
         """
-        spec = tool_of(tool)
+        spec = tool_of(tool, **settings)
         if spec.canary is not None:
             self._add_canary(spec, replace=replace)
             return spec

@@ -13,8 +13,8 @@ from .engine import ToolEngine
 from .errors import EngineClosedError, FsmEngineError
 from .invocation import ToolInvocation
 from .live_run import LiveRun, Work
-from .policies import check_count, check_seconds
 from .run_log import RunLog
+from .settings import check_count, check_seconds
 
 MAX_RUNS = 1_000
 KEEP_SECONDS = 300.0
@@ -100,9 +100,9 @@ class RunStore:
         keep_seconds: float = KEEP_SECONDS,
         max_chars: int = MAX_CHARS,
     ) -> None:
-        check_count("max_runs", max_runs)
-        check_count("max_chars", max_chars)
-        check_seconds("keep_seconds", keep_seconds, zero_allowed=True)
+        check_count("max_runs", max_runs, none=None)
+        check_count("max_chars", max_chars, none=None)
+        check_seconds("keep_seconds", keep_seconds, zero_allowed=True, none=None)
         self._engine = engine
         self._clock = clock or engine.clock
         self._max_runs = max_runs

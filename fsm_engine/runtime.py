@@ -59,6 +59,7 @@ class ToolRuntime:
         fallback_slots: for a fallback that is a plain function; threads of its own, as those of the tool may all hang.
         is_limited: there is something to wait for.
         waiting: the calls that wait for what they need, in no order that matters.
+        want_token: how many calls stand in line for a rate token, whatever else they wait for before it.
         breaker: its circuit, or that of its group; `None`: it has none.
         rate: its rate tokens; `None`: no limit.
         last_good: its good results; `None`: its fallback does not ask for them.
@@ -79,6 +80,7 @@ class ToolRuntime:
         self.fallback_slots = Slots(SYNC_CONCURRENCY)
         self.flights: dict[str, ToolInvocation] | None = None
         self.is_limited = False
+        self.want_token = 0
         self.waiting: dict[ToolInvocation, None] = {}
         self.mean_seconds = 0.0
         self.renew_slots(shared)
@@ -95,7 +97,7 @@ class ToolRuntime:
         everybody = () if shared.engine.limit is None else (shared.engine,)
         self.shared = (*threads, *everybody)
         self.turnstile, self.fallback_slots = Slots(1), Slots(SYNC_CONCURRENCY)
-        self.waiting = {}
+        self.waiting, self.want_token = {}, 0
         self.slots = (*self.own, *self.shared)
         self.flights = {} if self.spec.single_flight else None
         self.is_limited = bool(self.slots or self.rate or self.spec.single_flight)

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, Unpack, cast, overload
 
+from typing_extensions import ParamSpec, TypeVar
+
+from ._setting_kinds import shown
+from ._spec_checks import check_fallback_function, check_sensitive, property_names
 from .breaker_policy import BreakerPolicy
 from .context import ToolContext
 from .errors import ConfigurationError, RegistrationError
 from .fallback import FallbackPolicy, as_fallback
-from .policies import RetryPolicy, check_count, check_seconds
+from .policies import RetryPolicy
 from .rate import RateLimit
 from .redaction import is_secret_key, redact_mapping
+from .settings import TOOL, Declared, check_settings, refuse_unknown, settings_of
 from .signature import FunctionSignature, inspect_function
-from .text import MIN_LIMIT
+from .tool_settings import HealthProbe, NeedsApproval, ToolChanges, ToolSettings
 from .validators import Validator, as_validators
 
 if TYPE_CHECKING:
+    from .response import ErrorInfo
     from .schema import CompiledSchema
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_APPROVAL_TIMEOUT = 600.0
 """Seconds; long enough for a person to be found, and short enough that nobody waits for ever for one who is not there."""
+MAX_NAME = 64
 SYNC_CONCURRENCY = 8
 """A hanging sync tool keeps a thread for each call; eight of them leave the pool (32) to the others."""
 
-HealthProbe = Callable[[], Any] | Mapping[str, Any]
-NeedsApproval = bool | Callable[[Mapping[str, Any]], bool]
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
+P2 = ParamSpec("P2")
+R2 = TypeVar("R2")
 
 
 # Compared by identity: two tools of the same settings are still two tools, and the engine looks them up at every call.
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ToolSpec:
+class ToolSpec(Declared, Generic[P, R]):
     """Everything that the engine knows of a tool. Checked when made; calling it calls the function.
 
     Args:
@@ -91,10 +99,10 @@ class ToolSpec:
     """
 
     name: str
-    func: Callable[..., Any]
+    func: Callable[P, R]
     description: str = ""
     parameters_schema: Mapping[str, Any] | None = None
-    validator: Validator | list[Validator] | tuple[Validator, ...] = ()
+    validator: Validator | list[Validator] | tuple[Validator, ...] | None = ()
     timeout: float | None = DEFAULT_TIMEOUT
     idle_timeout: float | None = None
     deadline: float | None = None
@@ -138,11 +146,7 @@ class ToolSpec:
         from .schema import CompiledSchema
 
         _check_name(self.name)
-        for setting in ("timeout", "idle_timeout", "deadline", "approval_timeout"):
-            check_seconds(f"tool {self.name!r}: {setting}", getattr(self, setting))
-        for setting in ("max_concurrency", "max_queue", "max_result_chars"):
-            check_count(f"tool {self.name!r}: {setting}", getattr(self, setting))
-        self._check_kinds()
+        check_settings(f"tool {self.name!r}: ", TOOL, {name: getattr(self, name) for name in TOOL}, RegistrationError)
         self._check_combinations()
         signature = inspect_function(
             self.func, context_type=ToolContext, schema_given=self.parameters_schema is not None
@@ -154,22 +158,23 @@ class ToolSpec:
             "result_schema": None
             if self.output_schema is None
             else CompiledSchema(self.output_schema, name=f"{self.name} (output)", lint=False, any_root=True),
-            "validators": as_validators(self.validator),
+            "validators": _validators_of(self),
             "version": str(self.version),
+            "tags": tuple(self.tags),
             "fallback_policy": as_fallback(self.fallback, self.name, read_only=self.read_only),
             "retry_policy": self.retry or RetryPolicy(max_retries=self.max_retries or 0),
             # A schema written by hand may admit what the function does not take: only binding finds that out.
             "bind": signature.bind if signature.needs_binding or self.parameters_schema is not None else None,
             "description": self.description or signature.description,
-            "sensitive": frozenset(self.sensitive),
+            "sensitive": check_sensitive(self.name, self.sensitive, parameters, self.func),
             "is_plain_coroutine": signature.kind == "async" and signature.context_parameter is None,
-            "hides": frozenset(self.sensitive) | {key for key in _property_names(parameters) if is_secret_key(key)},
+            "hides": frozenset(self.sensitive) | {key for key in property_names(parameters) if is_secret_key(key)},
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
         self._check_function()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, past the engine."""
         return self.func(*args, **kwargs)
 
@@ -200,12 +205,31 @@ class ToolSpec:
         """The name of its circuit: the group's, or `name@version`."""
         return self.breaker_group or f"{self.name}@{self.version}"
 
+    @property
+    def unexplained(self) -> tuple[str, ...]:
+        """What its definition leaves the model to guess: the description, and the parameters without a type."""
+        properties: Mapping[str, Any] = self.parameters.get("properties", {})
+        silent = [name for name, schema in properties.items() if not schema or schema.keys() <= {"default", "title"}]
+        described = () if self.description.strip() else ("description",)
+        return (*described, *(f"type of {name}" for name in silent))
+
+    def counts_as_failure(self, error: ErrorInfo) -> bool:
+        """Whether an error says that the tool is not well: it counts against the circuit, and a fallback is for it."""
+        if self.breaker is None:
+            return error.counts
+        return self.breaker.counts(error.code, by_default=error.counts)
+
     def shown(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments as logs and events may show them."""
         return cast("Mapping[str, Any]", redact_mapping(dict(arguments), self.hides)) if self.hides else arguments
 
-    def replaced(self, **changes: Any) -> ToolSpec:
-        """A tool with other settings."""
+    def replaced(self, **changes: Unpack[ToolChanges]) -> Self:
+        """A tool with other settings.
+
+        Raises:
+            ConfigurationError: a setting cannot work, or there is none of that name.
+        """
+        refuse_unknown(f"tool {self.name!r}", changes, settings_of(ToolSpec), RegistrationError)
         return replace(self, **changes)
 
     def to_openai_function(self) -> dict[str, Any]:
@@ -224,41 +248,15 @@ class ToolSpec:
             },
         }
 
-    def _check_kinds(self) -> None:
-        """What would otherwise be noticed at the first call, or be taken for something else in silence."""
-        approval: Any = self.needs_approval
-        if not isinstance(approval, bool) and (not callable(approval) or inspect.iscoroutinefunction(approval)):
-            raise ConfigurationError(
-                f"tool {self.name!r}: needs_approval must be True, False, or a plain function of the arguments that "
-                f"answers one of them, not {_kind_of(approval)}"
-            )
-        if self.retry is not None and not isinstance(self.retry, RetryPolicy):
-            raise ConfigurationError(
-                f"tool {self.name!r}: retry must be a RetryPolicy, not {_kind_of(self.retry)}; for a number of retries "
-                "say max_retries"
-            )
-        for setting in ("sensitive", "tags"):
-            if isinstance(getattr(self, setting), str):
-                raise ConfigurationError(f"tool {self.name!r}: {setting} is a tuple of names; write ('password',), say")
-
     def _check_combinations(self) -> None:
-        if self.max_retries is not None:
-            if self.retry is not None:
-                raise ConfigurationError(f"tool {self.name!r}: max_retries is part of retry; give one of the two")
-            RetryPolicy(max_retries=self.max_retries)
-        if self.max_result_chars is not None and self.max_result_chars < MIN_LIMIT:
-            raise ConfigurationError(
-                f"tool {self.name!r}: max_result_chars must be at least {MIN_LIMIT}, or None for no limit; with less there "
-                "would be no room to say that something was left out"
-            )
+        if self.max_retries is not None and self.retry is not None:
+            raise ConfigurationError(f"tool {self.name!r}: max_retries is part of retry; give one of the two")
         own_timeout = None if self.timeout == DEFAULT_TIMEOUT else self.timeout
         if own_timeout is not None and self.deadline is not None and own_timeout > self.deadline:
             raise ConfigurationError(
                 f"tool {self.name!r}: a timeout of {own_timeout:g} s cannot be kept within a deadline of "
                 f"{self.deadline:g} s; shorten the timeout or lengthen the deadline"
             )
-        if self.canary is not None and not 0 <= self.canary <= 100:
-            raise ConfigurationError(f"tool {self.name!r}: canary must be a per cent from 0 to 100")
         if self.breaker_group is not None and self.breaker is None:
             raise ConfigurationError(
                 f"tool {self.name!r}: breaker_group names a circuit, but there is no breaker; add breaker=BreakerPolicy()"
@@ -267,11 +265,6 @@ class ToolSpec:
             raise ConfigurationError(
                 f"tool {self.name!r}: idle_timeout ({self.idle_timeout:g} s) is longer than timeout "
                 f"({self.timeout:g} s) and would never come into play; shorten it"
-            )
-        if not (self.executor in ("thread", "process") or isinstance(self.executor, Executor)):
-            raise ConfigurationError(
-                f'tool {self.name!r}: executor must be "thread", "process" or a concurrent.futures.Executor, '
-                f"not {type(self.executor).__name__}"
             )
 
     def _check_function(self) -> None:
@@ -283,11 +276,8 @@ class ToolSpec:
                 raise ConfigurationError(
                     f"tool {self.name!r}: the sample call of health_check would be refused: {issues[0].message}"
                 )
-        elif probe is not None and not callable(probe):
-            raise ConfigurationError(
-                f"tool {self.name!r}: health_check must be a function without arguments or the arguments of a sample "
-                f"call, not {type(probe).__name__}"
-            )
+        if self.fallback_policy is not None and self.fallback_policy.function is not None:
+            check_fallback_function(self.name, self.fallback_policy.function, self.func, signature.context_parameter)
         if self.executor != "thread":
             if signature.kind != "sync":
                 raise RegistrationError(f"tool {self.name!r}: only a plain function can run on an executor of its own")
@@ -298,45 +288,38 @@ class ToolSpec:
                 )
 
 
-def _kind_of(value: object) -> str:
-    return "a coroutine function" if inspect.iscoroutinefunction(value) else type(value).__name__
-
-
-def _property_names(schema: Mapping[str, Any]) -> set[str]:
-    """The names of all properties that a schema mentions, at any depth."""
-    found: set[str] = set()
-    todo: list[Any] = [schema]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, Mapping):
-            if isinstance(properties := node.get("properties"), Mapping):
-                found.update(str(name) for name in properties)
-            todo.extend(node.values())
-        elif isinstance(node, list | tuple):
-            todo.extend(node)
-    return found
+def _validators_of(spec: ToolSpec) -> tuple[Validator, ...]:
+    try:
+        return as_validators(spec.validator)
+    except ConfigurationError as error:
+        raise RegistrationError(f"tool {spec.name!r}: validator: {error}") from None
 
 
 def _check_name(name: object) -> None:
-    legal = isinstance(name, str) and 0 < len(name) <= 64
+    legal = issubclass(type(name), str) and 0 < len(str(name)) <= MAX_NAME
     if not (legal and all(letter.isascii() and (letter.isalnum() or letter in "_-.") for letter in str(name))):
         raise RegistrationError(
-            f"{name!r} cannot be a tool's name: models call tools by 1 to 64 letters, digits, '_', '-' and '.'"
+            f"{shown(name)} cannot be a tool's name: models call tools by 1 to 64 letters, digits, '_', '-' and '.'"
         )
 
 
 @overload
-def tool(func: Callable[..., Any], /) -> ToolSpec: ...
+def tool(func: ToolSpec[P2, R2], /, **settings: Unpack[ToolSettings]) -> ToolSpec[P2, R2]: ...
 
 
 @overload
-def tool(**settings: Any) -> Callable[[Callable[..., Any]], ToolSpec]: ...
+def tool(func: Callable[P2, R2], /, **settings: Unpack[ToolSettings]) -> ToolSpec[P2, R2]: ...
 
 
-def tool(
-    func: Callable[..., Any] | None = None, /, **settings: Any
-) -> ToolSpec | Callable[[Callable[..., Any]], ToolSpec]:
+@overload
+def tool(**settings: Unpack[ToolSettings]) -> Callable[[Callable[P2, R2]], ToolSpec[P2, R2]]: ...
+
+
+def tool(func: Callable[..., Any] | None = None, /, **settings: Unpack[ToolSettings]) -> Any:
     """Make a `ToolSpec` of a function: name, description and schema come from the function.
+
+    It is a decorator with or without parentheses, and a function that takes a function; in each form it takes the same
+    settings.
 
     Args:
         settings: any argument of `ToolSpec`, to say otherwise or more.
@@ -353,23 +336,28 @@ def tool(
         ('search_web', 15.0)
     """
     if func is None:
+        refuse_unknown("@tool", settings, settings_of(ToolSpec), RegistrationError)
         return lambda function: tool_of(function, **settings)
-    return tool_of(func)
+    return tool_of(func, **settings)
 
 
-def tool_of(func: Any, **settings: Any) -> ToolSpec:
-    """The `ToolSpec` of a function, or a `ToolSpec` itself."""
+def tool_of(func: Any, **settings: Unpack[ToolSettings]) -> ToolSpec:
+    """The `ToolSpec` of a function, or a `ToolSpec` itself; with settings, if there are any.
+
+    Raises:
+        RegistrationError: it is neither, or a setting cannot work.
+    """
     if isinstance(func, ToolSpec):
         return func.replaced(**settings) if settings else func
     if not callable(func):
-        raise RegistrationError(f"a tool is a function or a ToolSpec, not {type(func).__name__}")
-    name = settings.pop("name", None) or getattr(func, "__name__", type(func).__name__)
-    unknown = sorted(settings.keys() - ToolSpec.__dataclass_fields__.keys())
-    if unknown:
-        raise RegistrationError(
-            f"tool {name!r}: no setting is called {', '.join(unknown)}; see ToolSpec for those there are"
-        )
-    return ToolSpec(name=name, func=func, **settings)
+        hint = f"; write @tool(name={func!r})" if type(func) is str and len(func) <= MAX_NAME else ""
+        raise RegistrationError(f"a tool is a function or a ToolSpec, not {shown(func)}{hint}")
+    own_name = getattr(func, "__name__", type(func).__name__)
+    refuse_unknown(f"tool {own_name!r}", settings, _SETTINGS_OF_A_FUNCTION, RegistrationError)
+    given: dict[str, Any] = {"name": own_name, **settings, "func": func}
+    return ToolSpec(**given)
 
+
+_SETTINGS_OF_A_FUNCTION = tuple(name for name in settings_of(ToolSpec) if name != "func")
 
 __all__ = ["DEFAULT_TIMEOUT", "ToolSpec", "tool", "tool_of"]

@@ -14,6 +14,7 @@ from typing import Any
 from ..attempt import Attempt
 from ..invocation import ToolInvocation
 from ..lifecycle import Row
+from ..spec import ToolSpec
 
 
 def engine_logger() -> Any:
@@ -148,6 +149,27 @@ def log_end(logger: Any, levels: Levels, invocation: ToolInvocation) -> None:
     else:
         facts |= {"code": error.code, "reason": error.reason, "exception_type": error.exception_type}
         (logger.warning if is_warning else logger.info)("tool call failed", detail=error.detail, **facts)
+
+
+def say_what_was_hardly_meant(logger: Any, spec: ToolSpec) -> None:
+    """Lines for a tool that works, but not as its author most likely thinks. Said when it is registered."""
+    retries = spec.retry_policy.max_retries
+    if retries and not spec.is_repeatable:
+        logger.warning(
+            "max_retries does little here: a failed attempt may have taken effect, so it is repeated only if its error says "
+            'that it has not (effect="none"); mark the tool read_only=True or idempotent=True if a second one does no harm',
+            tool=spec.name,
+            version=spec.version,
+            max_retries=retries,
+        )
+    if spec.lint and (missing := spec.unexplained):
+        logger.warning(
+            "the model is told too little of this tool to use it well; say it in the docstring and the type hints, or "
+            "lint=False if that is all there is to say",
+            tool=spec.name,
+            version=spec.version,
+            missing=missing,
+        )
 
 
 def log_late_result(logger: Any, attempt: Attempt, error: BaseException | None) -> None:

@@ -10,8 +10,8 @@ from ..errors import ToolError, classify
 from ..invocation import ToolInvocation
 from ..machine import Firing
 from ..outcome import broken_tool_response, error_response
-from ..spec import NeedsApproval
 from ..stages import Stages
+from ..tool_settings import NeedsApproval
 
 
 def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:

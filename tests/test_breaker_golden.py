@@ -31,7 +31,7 @@ def sequences() -> list[dict[str, Any]]:
 
 
 def policy_of(config: dict[str, Any]) -> BreakerPolicy:
-    return BreakerPolicy(
+    return BreakerPolicy.resilience4j(
         **{name.removesuffix("_ms"): value / 1000 if name.endswith("_ms") else value for name, value in config.items()}
     )
 

@@ -557,7 +557,7 @@ def nothing(event: Firing) -> None:
 
 WRONG_SETUPS: list[tuple[str, dict[str, Any], str]] = [
     ("a tool twice", {"tools": [add, add]}, "rename one"),
-    ("no tool", {"tools": [5]}, "a tool is a function or a ToolSpec, not int"),
+    ("no tool", {"tools": [5]}, "a tool is a function or a ToolSpec, not 5"),
     ("an async observer", {"hooks": [observe_later]}, "coroutine"),
     ("an async callable object", {"hooks": [ObservesLater()]}, "coroutine"),
     ("an async method", {"hooks": [EntersLater()]}, "coroutine"),

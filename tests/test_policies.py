@@ -31,7 +31,6 @@ def test_the_delay_follows_the_strategy_of_tenacity() -> None:
     assert [policy.delay(number) for number in (1, 2, 3, 4)] == [1.0, 2.0, 4.0, 5.0]
     policy = RetryPolicy(wait=wait_chain(wait_fixed(1), wait_fixed(9)))
     assert [policy.delay(number) for number in (1, 2, 3)] == [1.0, 9.0, 9.0]
-    assert RetryPolicy(wait=wait_fixed(-3)).delay(1) == 0.0
 
 
 def test_nothing_is_tried_again_unless_that_is_asked_for() -> None:

@@ -52,7 +52,7 @@ def call(number: int) -> ToolCall:
         ({"limit": 1.5}, "limit"),
         ({"limit": 1, "per": 0}, "per"),
         ({"limit": 1, "per": None}, "per"),
-        ({"limit": 1, "per": 0.0001}, "whole milliseconds"),
+        ({"limit": 1, "per": 0.0001}, "0.001 up"),
     ],
 )
 def test_a_rate_that_means_nothing_is_refused(settings: dict[str, Any], message: str) -> None:
@@ -136,6 +136,45 @@ async def test_a_token_that_comes_after_the_deadline_is_not_waited_for() -> None
     assert (error.code, error.reason, error.transient, error.counts) == ("RATE_LIMIT", "rate_limited", False, False)
     assert error.retry_after == pytest.approx(10.0, abs=0.01)
     assert now(engine) == 0.0
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_concurrency": 1}, {"max_concurrency": 2}])
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_everybody_in_line_is_told_at_once_when_there_is_no_token_before_the_deadline(
+    limit: int, settings: dict[str, Any]
+) -> None:
+    """The first in line, and those behind it, by their place: one more span for each full round before them."""
+    engine, timed = limited(limit, per=10.0, **settings)
+    for number in range(limit):
+        await engine.invoke("t", {"number": number})
+    calls = [engine.start(call(limit + number), deadline=15.0) for number in range(3 * limit)]
+    await idle()
+    assert now(engine) == 0.0
+    in_time, too_late = calls[:limit], calls[limit:]
+    assert not any(each.is_final for each in in_time)
+    for each in too_late:
+        assert each.error is not None
+        assert (each.error.code, each.error.reason) == ("RATE_LIMIT", "rate_limited")
+        # Nobody who is refused stands before them, so all are told of the second round.
+        assert each.error.retry_after == pytest.approx(20.0, abs=0.01)
+    for each in in_time:
+        assert (await play(engine, each)).error is None
+    assert [number for _, number in timed.began] == list(range(2 * limit))
+
+
+async def test_the_time_that_is_told_is_that_of_the_place_in_the_line() -> None:
+    engine, _ = limited(2, per=10.0)
+    patient = [engine.start(call(number)) for number in range(7)]
+    await idle()
+    told = await engine.invoke("t", {"number": 7}, deadline=5.0)
+    assert told.error_info is not None
+    assert told.error_info.retry_after == pytest.approx(30.0, abs=0.01)
+    for each in patient:
+        each.cancel()
+        await each
+    told = await engine.invoke("t", {"number": 8}, deadline=5.0)
+    assert told.error_info is not None
+    assert told.error_info.retry_after == pytest.approx(10.0, abs=0.01)
 
 
 async def test_whoever_leaves_the_line_keeps_it_moving() -> None:

@@ -10,7 +10,7 @@ from tenacity import wait_fixed
 
 from fsm_engine import ConfigurationError, RegistrationError, RetryPolicy, SchemaError, ToolSpec, tool
 from fsm_engine.fallback import FallbackPolicy
-from fsm_engine.policies import check_count, check_seconds
+from fsm_engine.settings import check_count, check_seconds
 from fsm_engine.spec import DEFAULT_TIMEOUT, SYNC_CONCURRENCY, tool_of
 
 
@@ -111,7 +111,7 @@ WRONG: list[tuple[str, Callable[..., Any], dict[str, Any], str]] = [
     ("a long name", search, {"name": "x" * 65}, "cannot be a tool's name"),
     ("a name that is no text", search, {"name": 5}, "cannot be a tool's name"),
     ("a name in another script", search, {"name": "ünder"}, "cannot be a tool's name"),
-    ("no time", search, {"timeout": 0}, "timeout must be a number of seconds above 0, or None"),
+    ("no time", search, {"timeout": 0}, "timeout must be a number of seconds above 0, at most 1,000,000,000, or None"),
     ("negative time", search, {"timeout": -1}, "timeout must be"),
     ("endless time", search, {"timeout": float("inf")}, "timeout must be"),
     ("a flag for a time", search, {"timeout": True}, "timeout must be"),
@@ -126,8 +126,8 @@ WRONG: list[tuple[str, Callable[..., Any], dict[str, Any], str]] = [
     ("a number for a policy", search, {"retry": 3}, "say max_retries"),
     ("an executor by an unknown name", search, {"executor": "gpu"}, 'must be "thread", "process" or a'),
     ("an async predicate", search, {"needs_approval": predicate}, "not a coroutine function"),
-    ("text for a set of names", search, {"sensitive": "pin"}, "sensitive is a tuple of names"),
-    ("text for tags", search, {"tags": "web"}, "tags is a tuple of names"),
+    ("text for a set of names", search, {"sensitive": "pin"}, "sensitive must be a tuple, list or set of names"),
+    ("text for tags", search, {"tags": "web"}, "tags must be a tuple, list or set of names"),
     ("an async rule", search, {"validator": predicate}, "must be a plain function"),
     ("no rule", search, {"validator": [5]}, "a validator is a function"),
     ("an unknown fallback", search, {"fallback": "first_good"}, 'fallback must be "last_good", a function'),
@@ -172,9 +172,9 @@ def test_an_output_schema_is_judged_as_well() -> None:
 
 
 def test_a_misspelt_setting_is_refused() -> None:
-    with pytest.raises(RegistrationError, match="no setting is called time_out"):
+    with pytest.raises(RegistrationError, match="no setting is called 'time_out'"):
         tool(time_out=5)(search)
-    with pytest.raises(RegistrationError, match="a tool is a function or a ToolSpec, not int"):
+    with pytest.raises(RegistrationError, match="a tool is a function or a ToolSpec, not 5"):
         tool_of(5)
 
 
@@ -199,4 +199,4 @@ def test_no_time_at_all_is_allowed_where_that_means_something() -> None:
 def test_a_fallback_policy_in_a_spec_stays_as_it_is() -> None:
     policy = FallbackPolicy(value=1)
     assert ToolSpec(name="t", func=search, fallback=policy).fallback_policy is policy
-    assert ToolSpec(name="t", func=search, fallback=sync_tool).fallback_policy == FallbackPolicy(function=sync_tool)
+    assert ToolSpec(name="t", func=search, fallback=search).fallback_policy == FallbackPolicy(function=search)

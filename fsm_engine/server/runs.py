@@ -17,11 +17,11 @@ from ..errors import EngineClosedError, ToolError, ToolErrorCode
 from ..events import Event, GapEvent
 from ..invocation import ToolInvocation
 from ..live_run import LiveRun
-from ..policies import check_count, check_seconds
 from ..redaction import masked_names, restore_masked
 from ..response import Issue
 from ..run_log import RunLog
 from ..run_store import KEEP_SECONDS, MAX_RUNS, RunStore, StoredRun, TooManyRunsError
+from ..settings import check_count, check_seconds
 from ..states.invocation import ToolState
 from .access import FOREIGN_PAGE, is_of_this_site
 from .reading import ArgumentsRefusedError
@@ -78,11 +78,11 @@ class ServerLimits:
 
     def __post_init__(self) -> None:
         for name in ("body_bytes", "runs", "readers", "readers_of_run"):
-            check_count(name, getattr(self, name))
+            check_count(f"ServerLimits.{name}", getattr(self, name), none=None)
         for name in ("ping_seconds", "send_seconds"):
-            check_seconds(name, getattr(self, name))
+            check_seconds(f"ServerLimits.{name}", getattr(self, name), none=None)
         for name in ("keep_seconds", "closing_seconds", "health_seconds"):
-            check_seconds(name, getattr(self, name), zero_allowed=True)
+            check_seconds(f"ServerLimits.{name}", getattr(self, name), zero_allowed=True, none=None)
 
 
 class Runs:

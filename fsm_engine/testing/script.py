@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from ..attempt import Attempt
 from ..context import ToolContext
 from ..errors import ConfigurationError
+from ..settings import refuse_unknown, settings_of
 from ..spec import ToolSpec, tool_of
+from ..tool_settings import ToolSettings
 from .clock import PacedClock
 
 
@@ -158,20 +160,20 @@ class ScriptedTool(ToolSpec):
 
 def scripted(
     *attempts: Action | Iterable[Action],
-    name: str = "scripted",
     like: Callable[..., Any] | ToolSpec | None = None,
     thread: bool = False,
-    **settings: Any,
+    **settings: Unpack[ToolSettings],
 ) -> ScriptedTool:
     """A tool that does one thing, or several in a row, in each of its attempts, counted over all calls.
 
     Args:
         attempts: what the first attempt does, the second, and so on; the last is repeated for ever. Without any, every
             attempt returns `None`, and so does one whose script runs out.
-        name: of the tool.
-        like: a function or tool that it stands in for: it gets that one's name, description and schema.
+        like: a function or tool that it stands in for. It has all of that one's settings, approval, retries, circuit and
+            rules among them, and another function. (A script runs in the test's own process, so one that stands in
+            for a tool with an executor runs in a thread.)
         thread: it is a plain function, run in a thread.
-        settings: those of `ToolSpec`. Without `like` or a `parameters_schema`, any arguments will do.
+        settings: those of `ToolSpec`, to say otherwise or more; it is called "scripted" if nothing says its name. Without `like` or a `parameters_schema`, any arguments will do.
 
     Raises:
         ConfigurationError: an attempt is no action, or a setting cannot work.
@@ -182,11 +184,22 @@ def scripted(
         ('scripted', [])
     """
     script = Script(attempts)
+    inherited: dict[str, Any] = {"name": "scripted"}
     if like is not None:
         original = tool_of(like)
-        settings = {"description": original.description, "parameters_schema": original.parameters, **settings}
-        name = original.name
-    return ScriptedTool(name=name, func=script.in_thread if thread else script.in_loop, **settings)
+        inherited = _settings_of(original)
+        thread = thread or original.executor != "thread"
+    refuse_unknown("scripted", settings, settings_of(ScriptedTool))
+    return ScriptedTool(**{**inherited, **settings, "func": script.in_thread if thread else script.in_loop})
+
+
+def _settings_of(original: ToolSpec) -> dict[str, Any]:
+    """All that a tool was declared with, but for its function and where that runs."""
+    kept = {name: getattr(original, name) for name in settings_of(ToolSpec) if name not in ("func", "executor")}
+    if original.parameters_schema is None:
+        # What was made from a signature was not held to the rules for what people write.
+        kept |= {"parameters_schema": original.parameters, "lint": False}
+    return kept
 
 
 def _as_attempt(attempt: Any) -> tuple[Action, ...]:

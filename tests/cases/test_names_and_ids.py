@@ -51,6 +51,7 @@ class Reports:
         self.ran: list[str] = []
 
     async def fetch_report(self, day: str = "today") -> str:
+        """The report of a day."""
         self.ran.append(day)
         return f"report of {day}"
 

@@ -267,7 +267,7 @@ async def test_case_106_a_cut_goes_through_no_character_and_no_token(text: str) 
 
 
 def test_case_106_a_limit_that_leaves_no_room_to_say_so_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="max_result_chars must be at least 100"):
+    with pytest.raises(ConfigurationError, match="max_result_chars must be a whole number from 100"):
         ToolSpec(name="answer", func=strict, max_result_chars=99)
 
 

@@ -15,6 +15,7 @@ from ..support import logged, virtual
 
 @tool
 async def greet(name: str, password: str = "") -> str:
+    """Say good day."""
     if name == "nobody":
         raise ToolError("NOT_FOUND", "Nobody is here.", reason="empty")
     if name == "crash":
