@@ -87,15 +87,14 @@ class CallGroup:
         """All calls so far, in the order in which they were started."""
         return tuple(self._invocations.values())
 
-    @property
-    def stopped(self) -> Ending | None:
-        """Why no call begins any more, and nothing else is to be begun; `None`: go on.
+    def is_stopped(self) -> bool:
+        """No call begins any more, and nothing else is to be begun.
 
         Whoever does something in several steps looks here before each of them.
         """
         if not self._endings and self._engine.is_closed:
             self.cancel(message="the engine has been closed")
-        return self._endings.get(None)
+        return bool(self._endings)
 
     # -- what derives from this does --------------------------------------------------------------------------------
 
@@ -103,9 +102,8 @@ class CallGroup:
         self, call: Any, *, deadline: float | None = None, refuse: ToolError | None = None
     ) -> ToolInvocation:
         """Start a call whose events are told to whoever reads; see `ToolEngine.start`. After a stop it is not run."""
-        stopped = self.stopped
-        if stopped is not None:
-            refuse = ToolError(ToolErrorCode.CANCELLED, _why_cancelled(stopped))
+        if self.is_stopped():
+            refuse = ToolError(ToolErrorCode.CANCELLED, _why_cancelled(self._endings[None]))
         invocation = self._engine.start(call, deadline=deadline, on_event=self._tell, refuse=refuse)
         self._invocations[invocation.uid] = invocation
         return invocation
@@ -164,8 +162,16 @@ class CallGroup:
 
 async def let_others_in(handed_out: int) -> None:
     """Before an event that lies ready is handed out: a reader that was cancelled gets none, and others get their turn."""
+    if handed_out % TURN_EVERY == 0:
+        await asyncio.sleep(0)
+    else:
+        await hear_cancellation()
+
+
+async def hear_cancellation() -> None:
+    """Raise a cancellation that the current task has been asked for; else do nothing, not even wait."""
     task = asyncio.current_task()
-    if handed_out % TURN_EVERY == 0 or (task is not None and task.cancelling()):
+    if task is not None and task.cancelling():
         await asyncio.sleep(0)
 
 

@@ -209,7 +209,7 @@ class LiveRun(CallGroup):
         self.cancel(message="the call that began it is over")
 
     async def _drive(self) -> None:
-        interrupted = None if self.stopped else await self._work_ended()
+        interrupted = None if self.is_stopped() else await self._work_ended()
         self._close_what_is_open()
         interrupted = await self._calls_ended() or interrupted
         self._before_end()

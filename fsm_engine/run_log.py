@@ -20,6 +20,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Self
 
+from .call_group import hear_cancellation, let_others_in
 from .errors import ConfigurationError, FsmEngineError
 from .events import Event, GapEvent
 from .jsonable import wire_text
@@ -261,6 +262,8 @@ class Reader:
         """
         if self._is_far_behind:
             await asyncio.sleep(0)  # a reader that never has to wait would keep the tools from running
+        else:
+            await hear_cancellation()
         while not self.is_dropped:
             batch = self._log.unread(self.last_seq)
             if batch:
@@ -297,6 +300,8 @@ class Reader:
     async def __anext__(self) -> Event:
         if not self._batch:
             self._batch.extend(await self.take())
+        else:
+            await let_others_in(len(self._batch))
         if not self._batch:
             raise StopAsyncIteration
         return self._batch.popleft()

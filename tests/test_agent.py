@@ -9,6 +9,7 @@ from typing import Any
 
 import openai
 import pytest
+from openai.types.chat import ChatCompletion
 
 from fsm_engine import (
     Agent,
@@ -173,10 +174,11 @@ async def test_a_stream_that_breaks_off_runs_what_is_complete_and_nothing_else()
     with logged() as lines:
         run, events, requests = await converse(Reply(calls=calls, cut=12, breaks_off=6))
     assert last(events).reason == RunEnd.MODEL_ERROR
-    assert [each.id for each in run.invocations] == ["c1"]
-    assert run.invocations[0].state == "COMPLETED"
+    complete, broken = run.invocations
+    assert (complete.id, complete.state) == ("c1", "COMPLETED")
+    assert (broken.id, broken.attempts, broken.error and broken.error.reason) == ("c2", [], "cut_off")
     assert len(requests) == 1
-    assert [each["role"] for each in run.messages] == ["user", "assistant", "tool"]
+    assert [each["role"] for each in run.messages] == ["user", "assistant", "tool", "tool"]
     assert "model failed" in [line["event"] for line in lines]
 
 
@@ -186,7 +188,8 @@ async def test_a_message_without_an_end_counts_as_broken_off() -> None:
 
     run = Agent(engine(), model).run("Go.")
     assert last([event async for event in run]).message == "the model's message broke off"
-    assert (run.reason, run.invocations) == (RunEnd.MODEL_ERROR, ())
+    assert run.reason == RunEnd.MODEL_ERROR
+    assert [each.attempts for each in run.invocations] == [[]]
 
 
 async def test_a_call_that_is_cut_off_at_the_limit_is_not_run_and_the_model_is_told() -> None:
@@ -454,3 +457,147 @@ async def test_the_log_can_be_bounded_by_the_caller() -> None:
     run = Agent(engine(), lambda messages, tools: Chunks()).run("Go.", log=log)
     assert run.log is log
     await run.wait()
+
+
+# -- what a newcomer writes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("a text", scripted_forever), r"ToolEngine, not 'a text'; write Agent\(ToolEngine"),
+        ((None, scripted_forever), "ToolEngine, not None"),
+        ((engine(), "gpt-4o"), r"OpenAIModel\(AsyncOpenAI\(\), 'gpt-4o'\)"),
+        ((engine(), None), "model is None; give OpenAIModel"),
+        ((engine(), OpenAIModel), "the class OpenAIModel; give an instance"),
+        ((engine(), openai.AsyncOpenAI(api_key="x")), "say which model"),
+    ],
+)
+def test_an_agent_of_something_else_is_refused_with_what_to_write(arguments: Any, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        Agent(*arguments)
+
+
+def test_a_system_message_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="system is the text"):
+        Agent(engine(), scripted_forever, system=["Be brief."])  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.parametrize("messages", [None, 5, {"role": "user", "content": "x"}, ["Hi"], [{"content": "x"}]])
+def test_what_is_no_conversation_is_refused_and_named(messages: Any) -> None:
+    with pytest.raises(ConfigurationError, match="messages"):
+        Agent(engine(), scripted_forever).run(messages)
+
+
+ASKS = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 3}'}}],
+}
+SAYS = {"role": "assistant", "content": "5"}
+
+
+def as_sdk(message: Any) -> Any:
+    return ChatCompletion.model_validate(
+        {
+            "id": "x",
+            "created": 1,
+            "model": "m",
+            "object": "chat.completion",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        }
+    )
+
+
+@pytest.mark.parametrize("is_yielded", [True, False])
+@pytest.mark.parametrize(
+    "form", [lambda message: message, lambda message: {"choices": [{"message": message}]}, as_sdk], ids="mcs"
+)
+async def test_a_model_may_give_its_message_whole(form: Any, is_yielded: bool) -> None:
+    async def yields(messages: Any, tools: Any) -> AsyncIterator[Any]:
+        yield form(ASKS if messages[-1]["role"] == "user" else SAYS)
+
+    async def returns(messages: Any, tools: Any) -> Any:
+        return form(ASKS if messages[-1]["role"] == "user" else SAYS)
+
+    run = await Agent(engine(), yields if is_yielded else returns).run("2 + 3?")
+    assert run.answer == "5"
+    assert [each["role"] for each in run.messages] == ["user", "assistant", "tool", "assistant"]
+
+
+@pytest.mark.parametrize("given", ["text", None, 5])
+async def test_what_is_no_message_is_named_to_the_models_author(given: Any) -> None:
+    async def model(messages: Any, tools: Any) -> AsyncIterator[Any]:
+        yield given
+
+    with logged():
+        run = Agent(engine(), model).run("Go.")
+        assert await run.wait() == RunEnd.MODEL_ERROR
+    assert run.message == (
+        "the model could not answer: a model function gives chunks of a chat completion, a whole one, or an assistant's "
+        f"message, not {type(given).__name__}"
+    )
+
+
+async def test_a_stream_without_a_finish_reason_goes_on_after_calls_that_are_complete() -> None:
+    async def model(messages: Any, tools: Any) -> AsyncIterator[Any]:
+        if messages[-1]["role"] == "tool":
+            yield {"choices": [{"delta": {"content": "5"}, "finish_reason": "stop"}]}
+        else:
+            function = {"name": "add", "arguments": '{"a": 2, "b": 3}'}
+            yield {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": function}]}}]}
+
+    assert (await Agent(engine(), model).run("Go.")).answer == "5"
+
+
+async def test_an_empty_stream_says_that_it_was_empty() -> None:
+    async def model(messages: Any, tools: Any) -> AsyncIterator[Any]:
+        yield {"error": "busy"}
+
+    run = Agent(engine(), model).run("Go.")
+    await run.wait()
+    assert run.message == "the model's message is empty: no chunk of a chat completion came"
+
+
+# -- limits count where a turn is meant ------------------------------------------------------------------------------
+
+
+async def test_equal_calls_of_one_message_that_fail_together_are_one_failure() -> None:
+    twice = Reply(calls=[call("c1", "fetch", page=0), call("c2", "fetch", page=0)])
+    run, *_ = await converse(
+        twice, Reply(calls=[call("c3", "fetch", page=0)]), Reply(calls=[call("c4", "fetch", page=0)]), Reply("ok")
+    )
+    assert [len(each.attempts) for each in run.invocations] == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_calls_that_were_never_run_use_up_nothing_of_the_budget(together: bool) -> None:
+    bad, good = [call("c1", "nope"), call("c2", a="one")], [call("c3", a=1, b=2), call("c4", a=2, b=2)]
+    replies = [Reply(calls=bad + good)] if together else [Reply(calls=bad), Reply(calls=good)]
+    run, *_ = await converse(*replies, Reply(calls=[call("c5", a=0, b=0)]), Reply("ok"), max_calls=2)
+    assert [len(each.attempts) for each in run.invocations] == [0, 0, 1, 1, 0]
+    assert run.invocations[-1].error.reason == "call_limit"
+
+
+# -- a text ends where the next thing begins -------------------------------------------------------------------------
+
+
+async def test_what_the_model_has_said_is_told_whole_before_the_calls_that_followed_it() -> None:
+    async def model(messages: Any, tools: Any) -> AsyncIterator[Any]:
+        if messages[-1]["role"] == "tool":
+            yield {"choices": [{"delta": {"reasoning_content": "So"}}]}
+            yield {"choices": [{"delta": {"content": "5"}, "finish_reason": "stop"}]}
+            return
+        yield {"choices": [{"delta": {"reasoning_content": "2 and "}}]}
+        yield {"choices": [{"delta": {"reasoning_content": "3"}}]}
+        yield {"choices": [{"delta": {"content": "Let me add."}}]}
+        function = {"name": "add", "arguments": '{"a": 2, "b": 3}'}
+        yield {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": function}]}}]}
+        yield {"choices": [{"delta": {"content": "Done."}, "finish_reason": "tool_calls"}]}
+
+    events = [event async for event in Agent(engine(), model).run("2 + 3?")]
+    whole = [each for each in events if not (isinstance(each, ThinkingEvent) and each.piece)]
+    told_ = [getattr(each, "content", each.type) for each in whole if each.type != "tool_execution"]
+    assert told_[:4] == ["2 and 3", "Let me add.", "tool_arguments", "tool_call"]
+    assert sorted(told_[4:6]) == ["Done.", "tool_result"]
+    assert told_[6:] == ["So", "5", "run_ended"]

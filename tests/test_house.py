@@ -82,7 +82,8 @@ ROOMS = (
     ("activities", "hooks"),
     ("assembly", "driver"),
     ("engine",),
-    ("live_run", "providers"),
+    ("live_run", "model_chunks", "providers"),
+    ("agent_turn",),
     ("agent", "run_store"),
     (
         "cli",

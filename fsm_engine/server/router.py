@@ -11,12 +11,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Request, Response, WebSocket, status
 from sse_starlette import EventSourceResponse
 
-from ..agent import Agent, Model
+from ..agent import Agent
 from ..diagram import lifecycle_diagram
 from ..engine import ToolEngine
 from ..errors import ConfigurationError
 from ..health import HealthReport
 from ..invocation import ToolInvocation
+from ..model_chunks import Model
 from ..states.circuit import CIRCUIT
 from ..visible import visible_json
 from .bodies import (
