@@ -86,7 +86,7 @@ async def by_signal(run: AgentRun, engine: ToolEngine) -> None:
 
 
 async def by_closing(run: AgentRun, engine: ToolEngine) -> None:
-    engine._is_closed = True  # as another thread leaves it that has just begun to close
+    engine._door.close()  # as another thread leaves it that has just begun to close
 
 
 async def by_limit(run: AgentRun, engine: ToolEngine) -> None:
