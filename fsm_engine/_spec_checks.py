@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -107,3 +108,46 @@ def check_fallback_function(
                 f"tool {tool!r}: fallback is called with the tool's arguments by name "
                 f"({', '.join(names) or 'none'}), and its function does not fit: {error}"
             ) from None
+
+
+SIGNATURE_OF_A_WRAPPER = (
+    "functools.wraps hands on the signature of the function within; say what the wrapper itself takes, by "
+    "wrapper.__signature__ = inspect.signature(...), or leave functools.wraps out"
+)
+_TWICE = re.compile(r"got multiple values for (?:keyword )?argument '(\w+)'")
+
+
+def check_wrapper(tool: str, func: Callable[..., Any]) -> None:
+    """Refuse a wrapper that does not take what its signature offers, as one does that supplies an argument itself.
+
+    Raises:
+        RegistrationError: no call could ever be bound to it.
+    """
+    if not hasattr(func, "__wrapped__"):
+        return
+    offered = [each for each in inspect.signature(func).parameters.values() if each.kind is not each.VAR_KEYWORD]
+    try:
+        own = inspect.signature(func, follow_wrapped=False)
+    except ValueError:  # written in C, as that of functools.cache is
+        return
+    try:
+        own.bind(**{each.name: None for each in offered})
+    except TypeError as error:
+        raise RegistrationError(f"tool {tool!r}: its wrapper: {error}. {SIGNATURE_OF_A_WRAPPER}") from None
+
+
+def argument_given_twice(func: Any, error: BaseException) -> str | None:
+    """The argument that a wrapper supplies itself although its signature offers it: the model's is one too many.
+
+    A wrapper of `*args` and `**kwargs` does not tell before it is called. `None`: the error is another one.
+    """
+    said = _TWICE.search(str(error)) if isinstance(error, TypeError) and hasattr(func, "__wrapped__") else None
+    if said is None or said[1] not in inspect.signature(func).parameters:
+        return None
+    wrappers, trace = set(), error.__traceback__
+    while hasattr(func, "__wrapped__"):
+        wrappers.add(getattr(func, "__code__", None))
+        func = func.__wrapped__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return said[1] if trace is not None and trace.tb_frame.f_code in wrappers else None

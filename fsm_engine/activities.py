@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
+from ._spec_checks import SIGNATURE_OF_A_WRAPPER, argument_given_twice
 from .admission import Admission
 from .approval import OnApproval, Verdict, consult, log_decision, log_question
 from .attempt import Attempt
@@ -25,6 +26,7 @@ from .fallback import FallbackPolicy, as_substitute, run_function, unanswered_fa
 from .invocation import ToolInvocation
 from .outcome import (
     as_tools_own,
+    broken_tool_response,
     cancelled_response,
     denied_response,
     error_response,
@@ -245,6 +247,10 @@ class Activities:
         if isinstance(error, KeyboardInterrupt):
             raise error
         if error is not None:
+            if twice := argument_given_twice(spec.func, error):
+                fix = f"it supplies {twice!r} itself, and offers it to the model too. {SIGNATURE_OF_A_WRAPPER}"
+                self._shop.logger.error("a tool's wrapper is broken", tool=spec.name, problem=fix)
+                return broken_tool_response(spec.name, "a wrapper around its function", error)
             return as_tools_own(error_response(error, wall=self._clock.wall()))
         try:
             response = self._stages.standardise(result, spec)

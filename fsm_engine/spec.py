@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, Unpack, cast, ove
 from typing_extensions import ParamSpec, TypeVar
 
 from ._setting_kinds import shown
-from ._spec_checks import check_fallback_function, check_sensitive, property_names
+from ._spec_checks import check_fallback_function, check_sensitive, check_wrapper, property_names
 from .breaker_policy import BreakerPolicy
 from .context import ToolContext
 from .errors import ConfigurationError, RegistrationError
@@ -269,6 +269,7 @@ class ToolSpec(Declared, Generic[P, R]):
 
     def _check_function(self) -> None:
         signature = self.signature
+        check_wrapper(self.name, self.func)
         probe = self.health_check
         if isinstance(probe, Mapping):
             issues = self.schema.issues(dict(probe))
