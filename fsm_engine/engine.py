@@ -31,6 +31,7 @@ from .invocation import EventSink, ToolInvocation
 from .lifecycle import Lifecycle
 from .message_forms import read_calls
 from .outcome import error_response
+from .processes import refuse_while_a_worker_imports
 from .registry import ToolRegistry, several_tools
 from .response import ToolResponse
 from .run import CallStream
@@ -509,6 +510,7 @@ class ToolEngine:
         """Work on this running loop from now on; slots and tasks of another one mean nothing here."""
         if loop is self._loop:
             return
+        refuse_while_a_worker_imports()
         if self.running and self._loop is not None and not self._loop.is_closed():
             raise ConfigurationError(
                 "this engine is running calls in another event loop; use it from that loop, or make one engine a loop"

@@ -13,19 +13,17 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
-from operator import attrgetter
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, NoneType
 from typing import Any, Final
-
-from anyio import CapacityLimiter, to_process
 
 from .attempt import MAX_CHUNK_CHARS_KEPT, MAX_CHUNKS_KEPT, Attempt
 from .context import ToolContext
 from .jsonable import json_text, to_jsonable
+from .processes import Shipped, run_in_process
 from .response import ToolResponse
 from .spec import ToolSpec
 from .threads import run_in_thread, settle
+from .turns import Turns
 
 _MOST_STEPS: Final = 8
 
@@ -49,48 +47,14 @@ def call_function(spec: ToolSpec, arguments: Mapping[str, Any], attempt: Attempt
         return _drain_async(spec.func(**arguments), attempt)
     if spec.executor == "thread":
         return _in_thread(partial(spec.func, **arguments), attempt)
-    call = partial(_Shipped(spec.func), **arguments)
     if spec.executor == "process":
-        return to_process.run_sync(call, cancellable=True, limiter=_unlimited())
+        return run_in_process(spec.func, arguments)
     assert isinstance(spec.executor, Executor), "the spec has checked it"
-    return _on_executor(spec.executor, call, attempt)
-
-
-class _Shipped:
-    """A function on its way into another process, where its name may stand for what `@tool` has made of it."""
-
-    def __init__(self, func: Callable[..., Any]) -> None:
-        self.func = func
-
-    def __call__(self, **arguments: Any) -> Any:
-        return self.func(**arguments)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        module, name = getattr(self.func, "__module__", None), getattr(self.func, "__qualname__", "")
-        if module is not None and getattr(_named(module, name), "func", None) is self.func:
-            return _shipped_by_name, (module, name)
-        return _Shipped, (self.func,)  # pickle says what is wrong with it, if anything is
-
-
-def _named(module: str, name: str) -> Any:
-    try:
-        return attrgetter(name)(import_module(module))
-    except (AttributeError, ImportError):  # a local function, say
-        return None
-
-
-def _shipped_by_name(module: str, name: str) -> _Shipped:
-    return _Shipped(_named(module, name).func)
+    return _on_executor(spec.executor, partial(Shipped(spec.func), **arguments), attempt)
 
 
 async def _awaited(value: Any) -> Any:
     return await value
-
-
-def _unlimited() -> CapacityLimiter:
-    # The engine has taken a slot already, and holds it for as long as the function runs; anyio's own limiter would
-    # give its place back as soon as nobody waits.
-    return CapacityLimiter(float("inf"))
 
 
 async def _in_thread(call: Callable[[], Any], attempt: Attempt) -> Any:
@@ -229,8 +193,10 @@ def _drain(generator: Generator[Any, Any, Any], attempt: Attempt | None) -> Any:
 async def _drain_async(generator: AsyncGenerator[Any, Any], attempt: Attempt | None) -> Any:
     chunks = _Chunks(attempt)
     try:
+        turns = Turns()
         async for chunk in generator:
             chunks.add(chunk)
+            await turns.give()
     finally:
         await generator.aclose()
     return chunks.result()

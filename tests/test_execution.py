@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +31,7 @@ from fsm_engine import (
     tool,
 )
 from fsm_engine.attempt import MAX_CHUNKS_KEPT
-from fsm_engine.execution import _Shipped
+from fsm_engine.processes import Shipped
 
 from .support import Stuck, Watch, assert_ended, idle, logged, now, play, until, virtual
 
@@ -210,13 +214,54 @@ async def test_a_process_is_killed_when_nobody_wants_its_result() -> None:
     assert engine.running == ()
 
 
+class PickyError(Exception):
+    """Cannot be made again of its pickle."""
+
+    def __init__(self, *, what: str) -> None:
+        super().__init__(what)
+
+
+@tool(executor="process")
+def raises_in_process(kind: str) -> None:
+    if kind == "dies":
+        os._exit(9)
+    raise {"exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "picky": PickyError(what="cheese")}[kind]
+
+
+@pytest.mark.parametrize("kind", ["exit", "interrupt", "picky", "dies"])
+async def test_whatever_ends_a_process_is_an_error_in_words_and_the_next_call_has_one_that_works(kind: str) -> None:
+    engine = ToolEngine([raises_in_process, in_process])
+    error = (await engine.invoke("raises_in_process", {"kind": kind})).error_info
+    assert error is not None
+    assert error.code == "EXECUTION_ERROR"
+    words = {"exit": "SystemExit", "interrupt": "KeyboardInterrupt", "picky": "cheese", "dies": "ended before it had"}
+    assert words[kind] in error.message
+    assert (error.effect, error.transient) == ("unknown", kind == "dies")
+    assert (await engine.invoke("in_process", {"number": 2})).error_info is None
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    """Its worker would run it again, and that one's worker again."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from fsm_engine import ToolEngine, tool\n"
+        "@tool(executor='process')\n"
+        "def seven() -> int:\n    return 7\n"
+        "engine = ToolEngine([seven])\n"
+        "print(engine.invoke_sync('seven').error_info.detail)\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=50, check=True)
+    assert "if __name__ == '__main__':" in done.stdout
+
+
 def test_a_function_finds_its_way_into_another_process_by_its_name() -> None:
-    shipped = pickle.loads(pickle.dumps(_Shipped(in_process.func)))
+    shipped = pickle.loads(pickle.dumps(Shipped(in_process.func)))
     assert shipped(number=4) == 8
-    assert pickle.loads(pickle.dumps(_Shipped(sync_add)))(a=1) == 2
+    assert pickle.loads(pickle.dumps(Shipped(sync_add)))(a=1) == 2
     with pytest.raises((AttributeError, pickle.PicklingError)):
-        pickle.dumps(_Shipped(lambda: 1))
-    bound = pickle.loads(pickle.dumps(_Shipped(functools.partial(sync_add, a=1))))
+        pickle.dumps(Shipped(lambda: 1))
+    bound = pickle.loads(pickle.dumps(Shipped(functools.partial(sync_add, a=1))))
     assert bound() == 2
 
 
@@ -408,6 +453,28 @@ async def test_a_generator_that_is_not_wanted_any_more_is_closed() -> None:
     assert response.error_info.code == "TIMEOUT"
     go_on.set()
     await until(closed.is_set)
+
+
+@pytest.mark.parametrize("ends_by", ["timeout", "cancel"])
+async def test_a_generator_that_never_waits_hears_its_limits_and_keeps_nobody_from_running(ends_by: str) -> None:
+    closed: list[bool] = []
+
+    async def endless() -> AsyncIterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.append(True)
+
+    engine = ToolEngine([ToolSpec(name="t", func=endless, timeout=0.05 if ends_by == "timeout" else None), async_add])
+    invocation = engine.start(ToolCall("t"))
+    await until(lambda: invocation.attempts)
+    assert (await engine.invoke("async_add", {"a": 1})).error_info is None
+    if ends_by == "cancel":
+        invocation.cancel()
+    await invocation
+    assert invocation.error is not None
+    assert (invocation.error.code, closed) == ("TIMEOUT" if ends_by == "timeout" else "CANCELLED", [True])
 
 
 async def test_an_async_generator_that_is_cancelled_is_closed() -> None:
