@@ -15,6 +15,7 @@ from .errors import ConfigurationError, ToolError, ToolErrorCode, classify
 from .hooks.logging import engine_logger
 from .live_run import LiveRun
 from .model_chunks import Message, Model, check_model
+from .providers.definitions import openai_definitions
 from .providers.streamed_call import StreamedCall
 from .run_log import RunLog
 from .settings import AGENT, check_settings
@@ -143,15 +144,16 @@ class Agent:
             timer.cancel()
 
     async def _turns(self, run: AgentRun) -> Ending | None:
-        stable = [spec for spec in self.engine.registry if spec.canary is None]
+        offered, left_out = openai_definitions(spec for spec in self.engine.registry if spec.canary is None)
+        for name, reason in left_out.items():
+            engine_logger().warning("tool is not offered", tool=name, reason=reason)
         for _ in range(self._max_turns):
             if run.is_stopped():
                 return None
             turn = run.turn = Turn(self, run)
             failed: Ending | None = None
             try:
-                offered: list[Message] = [spec.to_openai_function() for spec in stable]
-                await turn.listen(self._model([*self._system, *run.messages], offered))
+                await turn.listen(self._model([*self._system, *run.messages], list[Message](offered)))
             except Exception as error:  # noqa: BLE001 # the model is a foreign service: whatever it raises, it has failed
                 failed = _model_failed(error)
             if run.is_stopped():

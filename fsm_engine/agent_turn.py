@@ -34,8 +34,9 @@ class Turn:
         self._agent = agent
         self._run = run
         registry = agent.engine.registry
-        self.message = MessageAssembler({spec.name for spec in registry})
-        self._shown = {spec.name for spec in registry} - {spec.name for spec in registry if spec.hides}
+        self.message = MessageAssembler(registry.spellings())
+        hiding = {spec.name for spec in registry if spec.hides}
+        self._shown = {name for name in registry.spellings() if registry.own_name(name) not in hiding}
         self._started: dict[StreamedCall, ToolInvocation] = {}
         self._refused: set[ToolInvocation] = set()
         self._put_off: list[StreamedCall] = []
@@ -204,7 +205,8 @@ class Turn:
         delta = call.arguments[self._told.get(call, 0) :]
         if delta and call_id and call.name in self._shown:
             self._told[call] = len(call.arguments)
-            self._run.publish(ToolArgumentsEvent(0, 0.0, call_id, call.name, delta))
+            name = self._agent.engine.registry.own_name(call.name)
+            self._run.publish(ToolArgumentsEvent(0, 0.0, call_id, name, delta))
 
     def _end_without_call(self, call: StreamedCall, error: EngineClosedError) -> None:
         """An engine that is closed makes no calls any more; who has seen the arguments is told all the same."""

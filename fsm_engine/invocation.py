@@ -134,7 +134,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     @property
     def tool_name(self) -> str:
         """The tool that the model asked for; a name that no tool has is made fit to be shown (`call.name` is as written)."""
-        return self.call.name if self.spec is not None else printable_name(self.call.name)
+        return printable_name(self.call.name) if self.spec is None else self.spec.name
 
     @property
     def result(self) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from ._setting_kinds import shown
 from .calls import ToolCall, fingerprint
 from .errors import RegistrationError
+from .names import spellings
 from .spec import ToolSpec, tool_of
 from .tool_settings import ToolSettings
 
@@ -32,7 +33,7 @@ def several_tools(given: Any) -> Iterable[Any]:
 
 
 class ToolRegistry:
-    """Tools by name and version.
+    """Tools by name and version, and by the names that providers give them (see `names`).
 
     Args:
         tools: `ToolSpec`s or plain functions.
@@ -50,6 +51,7 @@ class ToolRegistry:
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._stable: dict[str, ToolSpec] = {}
         self._canaries: dict[str, tuple[ToolSpec, ...]] = {}
+        self._own_names: dict[str, str] = {}
         self.is_well: Callable[[ToolSpec], bool] = _is_always_well
         for each in several_tools(tools):
             self.register(each)
@@ -76,11 +78,31 @@ class ToolRegistry:
                 f"a tool called {spec.name!r} is registered (version {taken.version}); rename one, say replace=True, or "
                 "give the new one a version of its own and a canary share"
             )
+        self._spell(spec.name)
         if spec.name in self._canaries:  # a canary that becomes the stable version is no canary any more
             others = (canary for canary in self._canaries[spec.name] if canary.version != spec.version)
             self._canaries[spec.name] = tuple(others)
         self._stable[spec.name] = spec
         return spec
+
+    def _spell(self, name: str) -> None:
+        """Know the tool by every name that a provider may call it by."""
+        for spelling in spellings(name):
+            other = self._own_names.get(spelling, name)
+            if other != name:
+                raise RegistrationError(
+                    f"models would call both {name!r} and {other!r} {spelling!r}, as not every provider takes every "
+                    "letter; rename one"
+                )
+        self._own_names |= dict.fromkeys(spellings(name), name)
+
+    def own_name(self, spelling: str) -> str:
+        """The name of the tool that a provider calls by this one; a name that no tool has is its own."""
+        return self._own_names.get(spelling, spelling)
+
+    def spellings(self) -> frozenset[str]:
+        """Every name by which a model may call a tool."""
+        return frozenset(self._own_names)
 
     def _add_canary(self, spec: ToolSpec, *, replace: bool) -> None:
         others = tuple(canary for canary in self.canaries(spec.name) if canary.version != spec.version)
@@ -104,6 +126,7 @@ class ToolRegistry:
 
     def get(self, name: str, version: str | None = None) -> ToolSpec | None:
         """The stable tool of this very name, or this very version of it; never one that is merely like it."""
+        name = self.own_name(name)
         stable = self._stable.get(name)
         if version is None or (stable is not None and stable.version == version):
             return stable
@@ -115,7 +138,7 @@ class ToolRegistry:
         Calls of one id always meet the same version; a call without one is told apart by its arguments. A canary that
         is not well gives its share back to the stable version.
         """
-        name = call.name
+        name = self._own_names.get(call.name, call.name)
         if call.version is not None:
             return self.get(name, call.version)
         stable = self._stable.get(name)
@@ -134,6 +157,7 @@ class ToolRegistry:
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Every version of a name, the stable one first."""
+        name = self.own_name(name)
         stable = self._stable.get(name)
         return tuple(spec.version for spec in (*([] if stable is None else [stable]), *self.canaries(name)))
 
@@ -150,4 +174,4 @@ class ToolRegistry:
         return len(self._stable)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._stable
+        return name in self._own_names

@@ -15,6 +15,7 @@ from .breaker_policy import BreakerPolicy
 from .context import ToolContext
 from .errors import ConfigurationError, RegistrationError
 from .fallback import FallbackPolicy, as_fallback
+from .names import OPENAI
 from .policies import RetryPolicy
 from .rate import RateLimit
 from .redaction import is_secret_key, redact_mapping
@@ -235,6 +236,9 @@ class ToolSpec(Declared, Generic[P, R]):
     def to_openai_function(self) -> dict[str, Any]:
         """The definition for the `tools` of OpenAI's chat completions.
 
+        Under a name that OpenAI takes: `fs.read` is offered, and may be called, as `fs_read`. See
+        `providers.definitions` for what it takes beside that.
+
         Example:
             >>> ToolSpec(name="now", func=lambda: "12:00", description="The time.").to_openai_function()["type"]
             'function'
@@ -242,7 +246,7 @@ class ToolSpec(Declared, Generic[P, R]):
         return {
             "type": "function",
             "function": {
-                "name": self.name,
+                "name": OPENAI.legal(self.name),
                 "description": self.description,
                 "parameters": dict(self.parameters),
             },

@@ -55,6 +55,15 @@ def resolve_tool(call: ToolCall, registry: ToolRegistry) -> ToolSpec:
             "The call names no tool. Ask again with the name of one.",
             reason="missing_name",
         )
+    if (
+        "multi_tool_use" in call.name
+    ):  # a wrapper that OpenAI's models have been trained to use, and now and then invent
+        raise ToolError(
+            ToolErrorCode.NOT_FOUND,
+            f"{printable_name(call.name)} is no tool here. Call each tool by its own name; one message may hold several "
+            "calls, and they run side by side.",
+            reason="unknown_tool",
+        )
     nearest = registry.nearest(call.name)
     hint = f"Did you mean {' or '.join(nearest)}?" if nearest else f"There are: {_some_names(registry)}."
     raise ToolError(

@@ -58,7 +58,7 @@ def _complete(invocation: ToolInvocation, now: float) -> None:
         now - invocation.started_at,
         len(invocation.attempts),
         invocation.queue_seconds,
-        call.name if spec is not None else invocation.tool_name,
+        invocation.tool_name,
         call.id or invocation.id,
         arguments,
         invocation.notes,

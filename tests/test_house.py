@@ -37,6 +37,7 @@ ROOMS = (
         "eager",
         "limits",
         "log_lines",
+        "names",
         "redaction",
         "schema_patterns",
         "schema_shape",

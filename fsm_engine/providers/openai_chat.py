@@ -11,7 +11,6 @@ The form is that of OpenAI's API reference, "Chat": https://platform.openai.com/
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from ..errors import ConfigurationError
 from ..invocation import ToolInvocation
 from ..jsonable import JsonValue, json_text, to_jsonable
 from ..message_forms import calls_in, message_in, written_calls
+from ..names import OPENAI
 
 __all__ = ["HistoryMessage", "calls_from_message", "history_message", "response_to_message"]
 
@@ -144,7 +144,7 @@ def _plain_fields(holder: Any, known: frozenset[str]) -> dict[str, JsonValue]:
 
 def _stand_in(written: Any, call: ToolCall, call_id: str) -> tuple[JsonValue, bool]:
     """The call as it may be sent, and whether it says something else than the model did."""
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unnamed"
+    name = OPENAI.legal(call.name)
     beside = _plain_fields(written, _CALL_FIELDS)
     if attribute(written, "custom") is not None:
         given = call.arguments["input"] if isinstance(call.arguments, Mapping) else None
