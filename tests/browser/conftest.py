@@ -26,14 +26,24 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     complaints: list[str] = []
     contexts = []
 
-    def open_(url: str, *, script: str | None = None, may_lose_connection: bool = False, **settings: Any) -> Page:
+    def open_(
+        url: str,
+        *,
+        script: str | None = None,
+        may_lose_connection: bool = False,
+        may_be_refused: bool = False,
+        **settings: Any,
+    ) -> Page:
         context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **settings})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
 
         def hear(kind: str, text: str) -> None:
-            if kind == "error" and not (may_lose_connection and "ERR_" in text):
+            is_expected = (may_lose_connection and "ERR_" in text) or (
+                may_be_refused and "the server responded" in text
+            )
+            if kind == "error" and not is_expected:
                 complaints.append(text)
 
         def check_host(request: Request) -> None:

@@ -103,7 +103,7 @@ for (const [what, handlers, begin, why, requests] of LOST) {
 test("calls that were under way when the stream was lost are marked", async (context) => {
   const { base } = await serve(context, cut(EVENTS[0]), refuse(404, "gone"));
   const state = await new ToolStream({ ...FAST, base }).start({}).finished;
-  assert.equal(state.calls.get("u1").missing, "late");
+  assert.equal(state.calls.get("u1").missing, "unknown");
 });
 
 test("a server that asks for patience gets it", async (context) => {

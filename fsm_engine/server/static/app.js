@@ -7,7 +7,7 @@ import { Diagram } from "./diagram.js";
 import { byId, FrameQueue, h, setText } from "./dom.js";
 import { setUpTheme, setUpViews } from "./settings.js";
 import { Timeline } from "./timeline.js";
-import { ToolStream } from "./tool-stream.js";
+import { Refused, refusal, ToolStream } from "./tool-stream.js";
 
 /** @typedef {import("./tool-stream.js").CallState} CallState */
 /** @typedef {import("./tool-stream.js").Connection} Connection */
@@ -35,6 +35,9 @@ class Page {
   /** Seconds that the server's clock is ahead of this one's, as far as can be told from when events arrive. */
   ahead = -Infinity;
 
+  /** The JSON Schema of the arguments of each tool. @type {Map<string, Record<string, any>>} */
+  schemas = new Map();
+
   announcer = new Announcer();
   circuits = new Circuits((text) => this.announcer.say(text));
   timeline = new Timeline((call) => this.select(call));
@@ -54,6 +57,7 @@ class Page {
       h("button", { type: "button", class: "suggestion", onclick: () => this.ask(each.text) }, each.label)));
     byId("tools").append(...tools.tools.map((/** @type {{ name: string, description: string }} */ each) =>
       h("li", {}, h("code", {}, each.name), h("span", {}, each.description))));
+    for (const each of tools.tools) this.schemas.set(each.name, each.parameters);
     this.diagram = new Diagram(lifecycles.lifecycles[0]);
     await this.circuits.look(0);
     this.restore();
@@ -112,7 +116,9 @@ class Page {
     this.stream = stream;
     this.view = new RunView(text, stream.state, {
       select: (call) => this.select(call),
-      approve: (call) => stream.approve(/** @type {string} */ (call.uid)),
+      approve: (call, edited) => stream.approve(/** @type {string} */ (call.uid), edited === null ? {} : `{"arguments":${edited}}`),
+      check: (call, edited) => stream.check(/** @type {string} */ (call.uid), `{"arguments":${edited}}`),
+      schemaOf: (call) => this.schemas.get(call.name) ?? null,
       deny: (call, reason) => stream.deny(/** @type {string} */ (call.uid), reason),
       cancel: (call) => stream.cancel(/** @type {string} */ (call.uid)),
     });
@@ -182,7 +188,7 @@ class Page {
     this.queue.add(null);
     const { state } = stream;
     if (state.answer !== "") this.messages.push({ role: "assistant", content: state.answer });
-    const told = connection === "lost" ? `The connection was lost: ${why}.` : endWords(state.end ?? {});
+    const told = connection === "lost" ? `This run can no longer be followed: ${why}.` : endWords(state.end ?? {});
     const lost = state.lost === 0 ? "" : ` ${state.lost} events are missing.`;
     this.view?.close(told + lost);
     this.announcer.say(told || "The model has answered");
@@ -208,7 +214,7 @@ class Page {
   // -- questions -----------------------------------------------------------------------------------------------------
 
   get questions() {
-    return [...(this.stream?.state.calls.values() ?? [])].filter((call) => call.state === "AWAITING_APPROVAL");
+    return [...(this.stream?.state.calls.values() ?? [])].filter((call) => call.state === "AWAITING_APPROVAL" && call.missing === null);
   }
 
   showWaiting() {
@@ -231,13 +237,16 @@ class Page {
 /** @param {string} path @returns {Promise<any>} */
 async function fetchJson(path) {
   const response = await fetch(path);
-  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  if (!response.ok) throw await refusal(response);
   return response.json();
 }
 
 const page = new Page();
 page.open().catch((error) => {
   byId("status").dataset.connection = "lost";
-  setText(byId("status"), "the server cannot be reached");
+  const isRefused = error instanceof Refused;
+  setText(byId("status"), isRefused && error.status === 401 ? "not signed in" : isRefused ? "refused" : "the server cannot be reached");
+  byId("status").title = error.message;
+  setText(byId("intro"), isRefused ? `The server refuses: ${error.message}` : "The server cannot be reached. Load the page again when it runs.");
   throw error;
 });

@@ -1,6 +1,8 @@
 // A call as a card: what it is, where it is, how it came there, what came out, and what a person may do about it.
 
 import { h, setAttribute, setText, shortJson, stateWords } from "./dom.js";
+import { isJson, layOut, oneLine, shownJson } from "./exact-json.js";
+import { Question } from "./question.js";
 import { seconds } from "./tool-stream.js";
 
 /** @typedef {import("./tool-stream.js").CallState} CallState */
@@ -8,14 +10,17 @@ import { seconds } from "./tool-stream.js";
 /**
  * @typedef {object} Acts
  * @property {(call: CallState) => void} select   show its way through the lifecycle
- * @property {(call: CallState) => Promise<unknown>} approve
+ * @property {(call: CallState, edited: string | null) => Promise<unknown>} approve  with the JSON text of other arguments, or none
+ * @property {(call: CallState, edited: string) => Promise<{ arguments_json: string }>} check  what it would run with
+ * @property {(call: CallState) => Record<string, any> | null} schemaOf  the JSON Schema of its arguments, if that is known
  * @property {(call: CallState, reason: string) => Promise<unknown>} deny
  * @property {(call: CallState) => Promise<unknown>} cancel
  */
 
 export class CallCard {
-  /** @param {CallState} call @param {Acts} acts */
-  constructor(call, acts) {
+  /** @param {CallState} call @param {number} number  its place among the calls of its run @param {Acts} acts */
+  constructor(call, number, acts) {
+    this.number = number;
     this.call = call;
     this.acts = acts;
     this.title = h("button", { type: "button", class: "card-title", "aria-pressed": "false", onclick: () => this.#choose() });
@@ -35,6 +40,11 @@ export class CallCard {
     this.update();
   }
 
+  /** A name that no other call of the run has. */
+  get name() {
+    return `${this.call.name}, call ${this.number}`;
+  }
+
   /** Show what is known of the call by now. */
   update() {
     const { call } = this;
@@ -42,7 +52,7 @@ export class CallCard {
     setAttribute(this.element, "data-status", call.status);
     setText(this.title, call.name || "…");
     setAttribute(this.title, "title", `${call.id}: show its way in the diagram`);
-    setText(this.state, call.missing === null ? (call.status === "partial" ? "partial" : stateWords(call.state)) : `no result ${call.missing === "late" ? "yet" : "came"}`);
+    setText(this.state, pillWords(call));
     setAttribute(this.state, "data-missing", call.missing);
     this.attempt.hidden = call.attempt < 2;
     setText(this.attempt, `attempt ${call.attempt}`);
@@ -51,10 +61,13 @@ export class CallCard {
     this.#part("progress", call.progress !== null || (call.message !== "" && call.endedAt === null), makeProgress, showProgress);
     this.#part("chunks", call.chunks.length > 0 && call.endedAt === null, () => h("pre", { class: "card-chunks" }), showChunks);
     this.#part("fallback", call.fallback !== null, () => h("p", { class: "note is-fallback" }), showFallback);
-    this.#part("question", call.state === "AWAITING_APPROVAL", () => this.#makeQuestion(), () => {});
+    const waits = call.state === "AWAITING_APPROVAL" && call.missing === null;
+    this.element.classList.toggle("is-asking", waits);
+    this.#part("question", waits, () => new Question(call, this.name, this.acts).element, () => {});
+    this.#part("decision", call.approval !== null, () => h("p", { class: "note" }), showDecision);
     this.#part("outcome", call.status !== null, () => h("div", { class: "card-outcome" }), showOutcome);
     this.#part("damage", call.isDamaged, makeDamage, () => {});
-    this.#part("cancel", call.endedAt === null && call.uid !== null && call.state !== "AWAITING_APPROVAL" && call.missing !== "never", () => this.#makeCancel(), () => {});
+    this.#part("cancel", call.endedAt === null && call.uid !== null && call.state !== "AWAITING_APPROVAL" && (call.missing === null || call.missing === "late"), () => this.#makeCancel(), () => {});
     setText(this.brief, briefly(call));
     this.tick(null);
   }
@@ -82,11 +95,11 @@ export class CallCard {
     const given = Object.entries(call.arguments ?? {});
     // What could not be read as arguments is shown as it was written.
     const written = given.length > 0 || (call.arguments !== null && call.written.trim() === "{}") ? "" : call.written;
-    const shown = written || JSON.stringify(given);
+    const shown = written || JSON.stringify([given, [...call.argumentTexts.values()]]);
     if (this.shownArguments === shown) return;
     this.shownArguments = shown;
     if (written !== "") this.arguments.replaceChildren(h("dd", { class: "is-written" }, shortJson(written, 400)));
-    else this.arguments.replaceChildren(...given.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shortJson(value)))));
+    else this.arguments.replaceChildren(...given.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, plainly(value, call.argumentTexts.get(name))))));
   }
 
   #updateWay() {
@@ -115,24 +128,9 @@ export class CallCard {
     show(part, this.call);
   }
 
-  #makeQuestion() {
-    const reason = h("input", { class: "reason", type: "text", placeholder: "Reason, if you deny", maxlength: "300", "aria-label": "Reason for denying" });
-    const failure = h("p", { class: "note is-failure", role: "alert", hidden: true });
-    const decide = (/** @type {() => Promise<unknown>} */ act) => this.#act(act, failure);
-    return h(
-      "div", { class: "question", role: "group", "aria-label": `Approval of ${this.call.name}` },
-      h("p", { class: "question-text" }, "This call waits for your approval."),
-      h("div", { class: "question-row" },
-        h("button", { type: "button", class: "button is-yes", onclick: () => decide(() => this.acts.approve(this.call)) }, "Approve"),
-        h("button", { type: "button", class: "button is-no", onclick: () => decide(() => this.acts.deny(this.call, reason.value)) }, "Deny"),
-        reason),
-      failure,
-    );
-  }
-
   #makeCancel() {
     const failure = h("p", { class: "note is-failure", role: "alert", hidden: true });
-    const cancel = h("button", { type: "button", class: "button is-quiet", "aria-label": `Cancel ${this.call.name}`, onclick: () => this.#act(() => this.acts.cancel(this.call), failure) }, "Cancel");
+    const cancel = h("button", { type: "button", class: "button is-quiet", "aria-label": `Cancel ${this.name}`, onclick: () => this.#act(() => this.acts.cancel(this.call), failure) }, "Cancel");
     return h("div", { class: "card-cancel" }, cancel, failure);
   }
 
@@ -150,7 +148,7 @@ export class CallCard {
 
 /** Arguments and outcome in one line, for a dense group. @param {CallState} call */
 function briefly(call) {
-  const given = Object.values(call.arguments ?? {}).map((value) => shortJson(value, 60)).join(", ");
+  const given = Object.entries(call.arguments ?? {}).map(([name, value]) => shortJson(plainly(value, call.argumentTexts.get(name)), 60)).join(", ");
   const outcome = call.error !== null ? String(call.error.code) : call.result !== null ? shortJson(call.result.text ?? "", 60) : "";
   return outcome === "" ? given : `${given} → ${outcome}`;
 }
@@ -202,9 +200,42 @@ function showOutcome(part, call) {
     return;
   }
   const { data, text, reason } = call.result ?? {};
-  const shown = data !== null && typeof data === "object" ? JSON.stringify(data, null, 1).replace(/\n\s*/g, " ") : String(text ?? "");
+  // The text is the exact JSON of the data, unless it was made for the model in another way.
+  const exact = typeof text === "string" && /^\s*[{[]/.test(text) && isJson(text) ? text : data !== null && typeof data === "object" ? JSON.stringify(data) : null;
+  const shown = exact === null ? String(text ?? "") : layOut(exact);
+  const parts = exact === null ? [shown] : shownJson(shown);
   if (typeof reason === "string" && call.fallback === null) part.append(h("p", { class: "note is-fallback" }, `Partial: ${words(reason)}`));
-  part.append(shown.length > 240 ? h("details", { class: "result" }, h("summary", {}, shortJson(shown, 200)), h("pre", {}, shown)) : h("pre", { class: "result" }, shown));
+  part.append(shown.length > 240 ? h("details", { class: "result" }, h("summary", {}, shortJson(exact ?? shown, 200)), h("pre", {}, ...parts)) : h("pre", { class: "result" }, ...parts));
+}
+
+/** Where a call is, in a word or two. @param {CallState} call */
+export function pillWords(call) {
+  if (call.missing === "late") return "no result yet";
+  if (call.missing === "never") return "no result came";
+  if (call.missing === "unknown") return "not known any more";
+  return call.status === "partial" ? "partial" : stateWords(call.state);
+}
+
+/**
+ * A value in a line; a text that could be taken for something else, or for nothing, in quotes.
+ *
+ * @param {unknown} value @param {string} [text]  its exact JSON
+ */
+function plainly(value, text) {
+  if (typeof value !== "string" && text !== undefined) return shortJson(oneLine(text));
+  if (typeof value === "string" && (value.trim() !== value || value === "" || isJson(value))) return shortJson(JSON.stringify(value));
+  return shortJson(value);
+}
+
+/** @param {HTMLElement} part @param {CallState} call */
+function showDecision(part, call) {
+  const { verdict, by, reason } = call.approval ?? {};
+  const who = typeof by === "string" ? ` by ${by}` : "";
+  const why = typeof reason === "string" ? `: ${reason}` : "";
+  const said = verdict === "expired" ? "Nobody answered in time" : `${words(String(verdict)).replace(/^./, (first) => first.toUpperCase())}${who}${why}`;
+  const shown = (/** @type {string | null} */ text) => (text === null ? "nothing" : shortJson(oneLine(text)));
+  const edit = call.changes.map(([name, before, after]) => `${name} ${shown(before)} → ${shown(after)}`);
+  setText(part, edit.length === 0 ? said : `${said}, changed: ${edit.join("; ")}`);
 }
 
 function makeDamage() {

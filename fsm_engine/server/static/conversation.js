@@ -67,7 +67,7 @@ export class RunView {
       this.#group = h("div", { class: "calls", role: "group", "aria-label": "Tool calls" });
       this.element.append(this.#group);
     }
-    const card = new CallCard(entry.call, this.acts);
+    const card = new CallCard(entry.call, this.cards.size + 1, this.acts);
     this.cards.set(entry.call, card);
     this.#group.append(card.element);
     this.#group.classList.toggle("is-dense", this.#group.childElementCount > DENSE);

@@ -56,7 +56,7 @@ export class Diagram {
       setText(this.caption, `${name}: ${stateWords(call.state)} after ${steps} ${steps === 1 ? "step" : "steps"}, ${seconds(call.endedAt - call.startedAt)}`);
     } else {
       const since = now === null ? "" : ` for ${seconds(Math.max(0, now - step.at))}`;
-      setText(this.caption, `${name}: ${stateWords(step.state)}${since}${step.remark === "" ? "" : `, ${step.remark}`}`);
+      setText(this.caption, `${name}: ${call.missing === "unknown" ? "last heard of in " : ""}${stateWords(step.state)}${since}${step.remark === "" ? "" : `, ${step.remark}`}`);
     }
   }
 

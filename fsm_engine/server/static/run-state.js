@@ -1,5 +1,7 @@
 // What is known of a run, gathered from its events. No network, no page, no clock: times are handed in.
 
+import { membersOf } from "./exact-json.js";
+
 /**
  * One state that a call has entered.
  *
@@ -19,6 +21,7 @@
  * @property {string | null} uid  the engine's own, unique
  * @property {string} name        of the tool; "" until it is known
  * @property {Record<string, unknown> | null} arguments
+ * @property {Map<string, string>} argumentTexts  the same by name, each as exact JSON text
  * @property {string} written     the text of the arguments as far as the model has written it
  * @property {string} state       where it is: "WRITING", then the states of its lifecycle
  * @property {number} attempt     0 before the first
@@ -33,7 +36,11 @@
  * @property {Record<string, any> | null} error   code, message, ... of a failure
  * @property {string | null} fallback   why something else answers in the tool's place
  * @property {Record<string, unknown> | null} question  the arguments that a person is asked to agree to
- * @property {"late" | "never" | null} missing  no result: in time, or at all, since the run is over
+ * @property {string | null} questionText  the same as exact JSON text, every character of it visible
+ * @property {Record<string, any> | null} approval  what was decided: verdict, by whom, what was changed
+ * @property {[string, string | null, string | null][]} changes  what that has changed: name, and JSON text before and after
+ * @property {"late" | "never" | "unknown" | null} missing  no result: in time; at all, since the run is over; or none that
+ *   could be heard of, since the run was lost
  * @property {boolean} isDamaged   a message about it arrived damaged; what is shown may lack something
  * @property {number} heardAt      when it was last heard of, in the reader's own milliseconds
  */
@@ -91,16 +98,17 @@ export class RunState {
    * @param {Record<string, any>} event
    * @param {number} now     the reader's own milliseconds
    * @param {import("./event-stream.js").Reading["damage"]} [damage]
+   * @param {string} [text]  the JSON of the event: numbers that this language would round are read from it
    * @returns {CallState | null}  the call that it changed
    */
-  take(event, now, damage = "none") {
+  take(event, now, damage = "none", text = "") {
     if (damage !== "none") this.damaged += 1;
     if (!this.#isNew(event)) return null;
     if (event.type === "thinking" && event.piece === true) this.#sayPiece(event.content);
     else if (event.type === "thinking") this.#sayWhole("thinking", event.content);
     else if (event.type === "final_answer") this.#sayWhole("answer", event.content);
     else if (event.type === "run_ended") this.#finish(event);
-    else if (typeof event.id === "string" || typeof event.uid === "string") return this.#takeCallEvent(event, now, damage);
+    else if (typeof event.id === "string" || typeof event.uid === "string") return this.#takeCallEvent(event, now, damage, text);
     return null;
   }
 
@@ -120,6 +128,17 @@ export class RunState {
     );
     for (const call of late) call.missing = "late";
     return late;
+  }
+
+  /**
+   * Nothing more will be heard of the run: what has not ended may have, and nobody can decide anything.
+   *
+   * @returns {CallState[]}  the calls of which that is so
+   */
+  lose() {
+    const open = [...this.calls.values()].filter((call) => call.endedAt === null && call.missing !== "never");
+    for (const call of open) call.missing = "unknown";
+    return open;
   }
 
   /**
@@ -181,15 +200,15 @@ export class RunState {
     for (const call of this.calls.values()) if (call.endedAt === null) call.missing = "never";
   }
 
-  /** @param {Record<string, any>} event @param {number} now @param {string} damage */
-  #takeCallEvent(event, now, damage) {
+  /** @param {Record<string, any>} event @param {number} now @param {string} damage @param {string} text */
+  #takeCallEvent(event, now, damage, text) {
     const call = this.#callOf(event, now);
     if (damage !== "none") call.isDamaged = true;
     if (call.endedAt !== null) return call; // nothing follows a result
     call.heardAt = now;
     call.missing = null;
     const take = HANDLERS[event.type];
-    if (take !== undefined) take(call, event);
+    if (take !== undefined) take(call, event, damage === "none" ? text : "");
     return call;
   }
 
@@ -228,10 +247,10 @@ export class RunState {
     const call = {
       key: uid ?? (this.calls.has(id) ? `${id}#${this.calls.size}` : id),
       id, uid,
-      name: "", arguments: null, written: "",
+      name: "", arguments: null, argumentTexts: new Map(), written: "",
       state: "WRITING", attempt: 0, progress: null, message: "", chunks: [], path: [],
       startedAt: typeof event.at === "number" ? event.at : 0,
-      endedAt: null, status: null, result: null, error: null, fallback: null, question: null,
+      endedAt: null, status: null, result: null, error: null, fallback: null, question: null, questionText: null, approval: null, changes: [],
       missing: null, isDamaged: false, heardAt: now,
     };
     this.calls.set(call.key, call);
@@ -241,19 +260,20 @@ export class RunState {
   }
 }
 
-/** @type {Record<string, (call: CallState, event: Record<string, any>) => void>} */
+/** @type {Record<string, (call: CallState, event: Record<string, any>, text: string) => void>} */
 const HANDLERS = {
   tool_arguments(call, event) {
     if (typeof event.name === "string" && event.name !== "") call.name = event.name;
     if (typeof event.delta === "string") call.written += event.delta;
   },
-  tool_call(call, event) {
+  tool_call(call, event, text) {
     call.name = String(event.name ?? call.name);
     if (isObject(event.arguments)) call.arguments = event.arguments;
+    call.argumentTexts = membersOf(membersOf(text).get("arguments") ?? "");
     if (typeof event.at === "number") call.startedAt = event.at;
     enter(call, "PENDING", event);
   },
-  tool_execution(call, event) {
+  tool_execution(call, event, text) {
     if (event.chunk !== undefined) {
       if ((event.attempt ?? 0) > call.attempt) call.chunks = []; // a later attempt voids what an earlier one said
       call.chunks.push(event.chunk);
@@ -270,6 +290,8 @@ const HANDLERS = {
     call.progress = null;
     call.message = "";
     if (isObject(event.arguments)) call.question = event.arguments;
+    if (event.status === "AWAITING_APPROVAL") call.questionText = typeof event.arguments_json === "string" ? event.arguments_json : null;
+    if (isObject(event.approval)) takeDecision(call, event.approval, text);
     const remark = typeof event.delay === "number" ? `next attempt in ${seconds(event.delay)}` : "";
     enter(call, event.status, event, event.status === "FALLING_BACK" ? (call.fallback ?? "") : remark);
   },
@@ -282,13 +304,28 @@ const HANDLERS = {
     call.status = event.status === "partial" || call.result?.status === "partial" ? "partial" : "success";
     close(call, "COMPLETED", event);
   },
-  tool_error(call, event) {
+  tool_error(call, event, text) {
     if (call.name === "" && typeof event.tool_name === "string") call.name = event.tool_name;
     call.error = isObject(event.error) ? event.error : { code: "UNKNOWN", message: String(event.error ?? "") };
     call.status = "error";
+    if (isObject(event.approval)) takeDecision(call, event.approval, text);
     close(call, call.error?.code === "CANCELLED" ? "CANCELLED" : "FAILED", event);
   },
 };
+
+/** @param {CallState} call @param {Record<string, any>} approval @param {string} text */
+function takeDecision(call, approval, text) {
+  call.approval = approval;
+  const exact = membersOf(membersOf(text).get("approval") ?? "");
+  if (isObject(approval.arguments)) {
+    call.arguments = approval.arguments;
+    call.argumentTexts = membersOf(exact.get("arguments") ?? "");
+  }
+  call.changes = [...membersOf(exact.get("changed") ?? "")].map(([name, change]) => {
+    const sides = membersOf(change);
+    return [name, sides.get("from") ?? null, sides.get("to") ?? null];
+  });
+}
 
 /** @param {CallState} call @param {string} state @param {Record<string, any>} event @param {string} [remark] */
 function enter(call, state, event, remark = "") {

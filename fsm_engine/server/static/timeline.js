@@ -1,5 +1,6 @@
 // All calls of a run over time: a row each, its states one after the other.
 
+import { pillWords } from "./cards.js";
 import { byId, h, setAttribute, setText, stateWords, svg } from "./dom.js";
 import { seconds } from "./tool-stream.js";
 
@@ -58,7 +59,8 @@ export class Timeline {
       setAttribute(row.bar, "data-status", call.status);
       this.#end = Math.max(this.#end, call.endedAt);
     }
-    setAttribute(row.label, "aria-label", `${call.name}, ${stateWords(call.state)}`);
+    setAttribute(row.label, "aria-label", `${call.name}, ${call.missing === null ? stateWords(call.state) : pillWords(call)}`);
+    setAttribute(row.bar, "data-missing", call.missing);
   }
 
   /** Make room for new rows, once for all that a frame has brought: each time costs a layout of the page. */
@@ -76,9 +78,9 @@ export class Timeline {
     const end = isRunning ? Math.max(now, this.#end) : this.#end;
     const length = Math.max(0.01, (end - this.#began) * 1.02);
     for (const [call, { bar }] of this.#rows) {
-      if (call.endedAt === null) this.#close(bar, Math.max(now, call.path.at(-1)?.at ?? 0));
+      if (call.endedAt === null && call.missing !== "unknown") this.#close(bar, Math.max(now, call.path.at(-1)?.at ?? 0));
       // The last state of a call that has ended has no length, and is to be seen all the same.
-      else setAttribute(/** @type {Element} */ (bar.lastElementChild), "width", String(length / 120));
+      else if (call.endedAt !== null) setAttribute(/** @type {Element} */ (bar.lastElementChild), "width", String(length / 120));
     }
     setAttribute(this.bars, "viewBox", `0 0 ${length} ${this.#rows.size}`);
     setText(this.scale, seconds(length / 1.02));

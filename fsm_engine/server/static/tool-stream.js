@@ -56,7 +56,12 @@ const DEFAULTS = {
 };
 
 /** A refusal that no further attempt would change. */
-class Refused extends Error {}
+export class Refused extends Error {
+  /** What is wrong with arguments, each with its `path` and `message`. @type {{ path: string, message: string }[]} */
+  issues = [];
+  /** The HTTP status. */
+  status = 0;
+}
 
 /** One run, watched. For another run make another one. */
 export class ToolStream {
@@ -116,9 +121,23 @@ export class ToolStream {
     this.#end("closed", "");
   }
 
-  /** @param {string} uid @param {{ arguments?: Record<string, unknown> }} [body]  other arguments to run it with */
+  /**
+   * @param {string} uid
+   * @param {{ arguments?: Record<string, unknown> } | string} [body]  other arguments to run it with; as JSON text, if its
+   *   numbers are to stay what they are
+   */
   approve(uid, body = {}) {
     return this.#decide(uid, "approve", body);
+  }
+
+  /**
+   * What the call would run with if it were approved with these arguments; nothing is decided.
+   *
+   * @param {string} uid @param {{ arguments: Record<string, unknown> } | string} body  likewise
+   * @returns {Promise<{ arguments_json: string }>}
+   */
+  check(uid, body) {
+    return this.#decide(uid, "check", body);
   }
 
   /** @param {string} uid @param {string} [reason]  told to the model */
@@ -138,15 +157,15 @@ export class ToolStream {
 
   // -- decisions -----------------------------------------------------------------------------------------------------
 
-  /** @param {string} uid @param {string} verb @param {object} body */
+  /** @param {string} uid @param {string} verb @param {object | string} body */
   #decide(uid, verb, body) {
     return this.#post(`runs/${this.runId}/calls/${encodeURIComponent(uid)}/${verb}`, body);
   }
 
-  /** @param {string} path @param {object} body @returns {Promise<any>} */
+  /** @param {string} path @param {object | string} body @returns {Promise<any>} */
   async #post(path, body) {
-    const response = await fetch(this.#url(path), this.#init({ method: "POST", body: JSON.stringify(body) }));
-    if (!response.ok) throw new Error(await reasonOf(response));
+    const response = await fetch(this.#url(path), this.#init({ method: "POST", body: typeof body === "string" ? body : JSON.stringify(body) }));
+    if (!response.ok) throw await refusal(response);
     return response.json();
   }
 
@@ -197,12 +216,12 @@ export class ToolStream {
       this.runId = response.headers.get("X-Run-ID") ?? this.runId;
       return response;
     }
-    const why = await reasonOf(response);
+    const refused = await refusal(response);
     const after = Number(response.headers.get("Retry-After"));
     if (after > 0) this.#retry = after * 1000;
     // What the server may answer otherwise in a moment: it is busy, or something before it is out of order.
-    if ([408, 425, 429].includes(response.status) || response.status >= 500) throw new Error(why);
-    throw new Refused(why);
+    if ([408, 425, 429].includes(response.status) || response.status >= 500) throw new Error(refused.message);
+    throw refused;
   }
 
   /** @param {Response} response */
@@ -249,7 +268,7 @@ export class ToolStream {
     const { event, damage } = readMessage(message);
     this.#failures = 0;
     if (damage !== "none") this.#options.onDamage({ text: message.data, event, isWhole: damage === "repaired" });
-    const call = this.state.take(event, performance.now(), damage);
+    const call = this.state.take(event, performance.now(), damage, message.data);
     this.#options.onChange(this.state, call, event);
   }
 
@@ -307,7 +326,7 @@ export class ToolStream {
     clearInterval(this.#watch);
     this.#abort.abort();
     if (connection === "lost") {
-      for (const call of this.state.markLate(Infinity)) this.#options.onChange(this.state, call, null);
+      for (const call of this.state.lose()) this.#options.onChange(this.state, call, null);
     }
     this.#set(connection, why);
     this.#settle(this.state);
@@ -320,14 +339,19 @@ const EVENT_TYPES = [
   "final_answer", "gap", "run_ended",
 ];
 
-/** What a refusal says of itself. @param {Response} response */
-async function reasonOf(response) {
+/** What a refusal says of itself. @param {Response} response @returns {Promise<Refused>} */
+export async function refusal(response) {
   const text = await response.text().catch(() => "");
+  const { status } = response;
+  let said = `the server answered ${status} ${response.statusText ?? ""}`.trim();
+  let issues = [];
   try {
-    const { detail } = JSON.parse(text);
-    if (typeof detail === "string") return detail;
+    const body = JSON.parse(text);
+    if (typeof body.detail === "string") said = body.detail;
+    if (Array.isArray(body.issues)) issues = body.issues;
   } catch {
     // No JSON: a proxy's page, perhaps.
   }
-  return `the server answered ${response.status} ${response.statusText}`.trim();
+  if (status === 401) said = `you are not signed in, or no longer (401): ${said}`;
+  return Object.assign(new Refused(said), { status, issues });
 }
