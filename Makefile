@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo live test lint format types tables unit browser mutate bench peers clean
+.PHONY: help demo live test lint format types tables unit versions browser mutate bench peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +19,7 @@ demo: $(VENV)/.demo-ready ## run the demonstration
 live: $(VENV)/.demo-ready ## serve the demonstration's live page
 	$(BIN)/fsm-engine serve --demo
 
-test: lint types tables unit ## run every check: lint, types, tables, tests with branch coverage
+test: lint types tables unit versions ## run every check: lint, types, tables, tests with branch coverage, other Pythons
 
 lint: $(VENV)/.test-ready ## check style and layout
 	$(BIN)/ruff check .
@@ -41,6 +41,9 @@ tables: $(VENV)/.test-ready ## check the lifecycles, and that their diagrams are
 unit: $(VENV)/.test-ready browser ## run the tests alone
 	$(BIN)/coverage run -m pytest --fsm-coverage --fsm-coverage-fail-under=100
 	$(BIN)/coverage report
+
+versions: $(VENV)/.test-ready ## run the tests on the other supported versions of Python
+	$(BIN)/python tools/versions.py
 
 # The tests of the live page drive the system's Chromium, which no Python package brings along.
 browser:
@@ -65,7 +68,7 @@ peers: $(VENV)/.test-ready ## measure other libraries beside it (large downloads
 	$(BIN)/python benchmarks/overhead.py --peers
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .bench build dist *.egg-info .coverage .coverage.* htmlcov
+	rm -rf $(VENV) .versions .bench build dist *.egg-info .coverage .coverage.* htmlcov
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

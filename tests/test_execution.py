@@ -207,7 +207,8 @@ async def test_a_process_runs_the_function_of_a_decorated_tool() -> None:
 
 
 async def test_a_process_is_killed_when_nobody_wants_its_result() -> None:
-    engine = ToolEngine([hang_in_process.replaced(timeout=0.2)])
+    engine = ToolEngine([hang_in_process.replaced(timeout=0.2), in_process])
+    await engine.invoke("in_process", {"number": 1})  # a worker that runs already, however slow the machine is
     response = await engine.invoke("hang_in_process")
     assert response.error_info is not None
     assert response.error_info.code == "TIMEOUT"
