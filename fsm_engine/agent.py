@@ -83,6 +83,8 @@ class Agent:
         ...     return [event.type async for event in run], run.answer
         >>> asyncio.run(main())
         (['thinking', 'final_answer', 'run_ended'], 'Good day.')
+
+    `await Agent(engine, model).run("Hello!")` answers the run when it has ended, and raises `RunFailedError` if it failed.
     """
 
     def __init__(
@@ -131,6 +133,20 @@ class Agent:
             ConfigurationError: messages are neither text nor a list of messages.
         """
         return AgentRun(self, messages, log)
+
+    def run_sync(self, messages: str | Sequence[Message]) -> AgentRun:
+        """`await agent.run(messages)` for code without a running loop; see `ToolEngine.invoke_sync`.
+
+        Raises:
+            RunFailedError: it was stopped, or has failed; its `run` has the conversation.
+            ConfigurationError: a loop is running here, or messages are neither text nor a list of messages.
+        """
+        run = self.run(messages)
+
+        async def ended() -> AgentRun:
+            return await run
+
+        return self.engine.run_sync(ended())
 
     async def _converse(self, run: AgentRun) -> Ending | None:
         clock, seconds = self.engine.clock, self._max_seconds

@@ -191,7 +191,8 @@ class ThinkingEvent(Event):
     Attributes:
         content: a piece of it, or all that the model said in one message.
         piece: it is a piece, sent as the model writes; whether it belongs to the answer is not known yet. The whole
-            follows: as one of these if the model goes on to call tools (or has reasoned), as `final_answer` else.
+            follows before anything else begins: as one of these if it was reasoning, if a call follows or if the message
+            breaks off, as `final_answer` else.
     """
 
     type: ClassVar[str] = "thinking"

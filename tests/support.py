@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
@@ -128,3 +131,18 @@ def assert_told_in_full(events: list[Event]) -> None:
     types = [event.type for event in events]
     assert types[:1] == ["tool_call"]
     assert [kind for kind in types if kind in ("tool_result", "tool_error")] == types[-1:]
+
+
+_SNIPPET = re.compile(r"```python\n(?P<code>.*?)```(?:\n\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
+
+
+def assert_snippets_print_what_stands_below_them(page: Path, more_than: int) -> None:
+    """Run the Python snippets of a page, one after the other in one program."""
+    namespace: dict[str, Any] = {"__name__": "guide"}
+    snippets = list(_SNIPPET.finditer(page.read_text(encoding="utf-8")))
+    assert len(snippets) > more_than
+    for snippet in snippets:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(snippet["code"], page.name, "exec"), namespace)
+        assert printed.getvalue() == (snippet["printed"] or ""), snippet["code"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -18,6 +20,7 @@ from fsm_engine import (
     OpenAIModel,
     RunEnd,
     RunEndedEvent,
+    RunFailedError,
     RunLog,
     ThinkingEvent,
     ToolArgumentsEvent,
@@ -27,7 +30,7 @@ from fsm_engine import (
     tool,
 )
 
-from .support import assert_told_in_full, idle, logged
+from .support import assert_snippets_print_what_stands_below_them, assert_told_in_full, idle, logged
 from .support_openai import ModelServer, Reply
 
 
@@ -601,3 +604,27 @@ async def test_what_the_model_has_said_is_told_whole_before_the_calls_that_follo
     assert told_[:4] == ["2 and 3", "Let me add.", "tool_arguments", "tool_call"]
     assert sorted(told_[4:6]) == ["Done.", "tool_result"]
     assert told_[6:] == ["So", "5", "run_ended"]
+
+
+def test_the_guide_runs_and_prints_what_stands_below_it() -> None:
+    page = Path(__file__).resolve().parents[1] / "docs" / "agent.md"
+    assert_snippets_print_what_stands_below_them(page, more_than=4)
+
+
+def test_code_without_a_loop_has_the_whole_run() -> None:
+    async def model(messages: Any, tools: Any) -> Any:
+        return SAYS if messages[-1]["role"] == "tool" else ASKS
+
+    with engine_in_threads() as own:
+        assert Agent(own, model).run_sync("2 + 3?").answer == "5"
+        with pytest.raises(RunFailedError, match="max_turns"):
+            Agent(own, model, max_turns=1).run_sync("2 + 3?")
+
+
+@contextmanager
+def engine_in_threads() -> Iterator[ToolEngine]:
+    own = engine()
+    try:
+        yield own
+    finally:
+        own.close()

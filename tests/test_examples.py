@@ -12,6 +12,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 SHOWN = {
+    "agent.py": [
+        "says: Let me look.",
+        "answers: There are 3.",
+        "8 messages, the last: There are 3.",
+        "the run has ended without success: max_turns",
+    ],
     "compensating.py": [
         "EXECUTING > COMPENSATING > FAILED",
         "undoing book_room",

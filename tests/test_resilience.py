@@ -6,13 +6,10 @@ The service is an HTTP server of this test on the loopback interface; only time 
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -36,7 +33,7 @@ from fsm_engine import (
 )
 from fsm_engine.validators import allowed_values
 
-from .support import until
+from .support import assert_snippets_print_what_stands_below_them, until
 
 
 class StockService:
@@ -314,15 +311,7 @@ async def test_probes_that_hang_block_the_circuit_for_a_while_and_not_for_ever(s
 
 
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "resilience.md"
-SNIPPET = re.compile(r"```python\n(?P<code>.*?)```(?:\n\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
 
 
 def test_every_snippet_of_the_guide_runs_and_prints_what_stands_below_it() -> None:
-    namespace: dict[str, Any] = {"__name__": "guide"}
-    snippets = list(SNIPPET.finditer(GUIDE.read_text(encoding="utf-8")))
-    assert len(snippets) > 8
-    for snippet in snippets:
-        printed = io.StringIO()
-        with redirect_stdout(printed):
-            exec(compile(snippet["code"], GUIDE.name, "exec"), namespace)
-        assert printed.getvalue() == (snippet["printed"] or ""), snippet["code"]
+    assert_snippets_print_what_stands_below_them(GUIDE, more_than=8)
