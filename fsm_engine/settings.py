@@ -181,6 +181,18 @@ ENGINE: Final[Mapping[str, Setting]] = {
     "on_approval": Setting(function("a function of an invocation", 1), "for nobody"),
 }
 
+_STAGE_OF_2: Final = Setting(function("a plain function of two arguments", 2, plain=True))
+
+STAGES: Final[Mapping[str, Setting]] = {
+    "resolve": _STAGE_OF_2,
+    "parse": _STAGE_OF_2,
+    "validate": _STAGE_OF_2,
+    "bind": _STAGE_OF_2,
+    "execute": Setting(function("a function of tool, arguments and attempt that answers a coroutine", 3)),
+    "standardise": _STAGE_OF_2,
+    "publish": Setting(function("a plain function of an event", 1, plain=True)),
+}
+
 AGENT: Final[Mapping[str, Setting]] = {
     "max_turns": Setting(_COUNT),
     "max_calls": Setting(_COUNT),
@@ -195,6 +207,7 @@ TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
     "FallbackPolicy": FALLBACK,
     "RateLimit": RATE_LIMIT,
     "ToolEngine": ENGINE,
+    "Stages": STAGES,
     "Agent": AGENT,
 }
 """By the name of what is made with them."""
@@ -366,4 +379,6 @@ def describe(declared: Callable[..., Any]) -> Iterator[Described]:
 
 def _default_text(default: object) -> str:
     plain = default is None or isinstance(default, bool | int | float | str | tuple | frozenset)
+    if inspect.isfunction(default):
+        return default.__name__
     return repr(default) if plain else "made for it"

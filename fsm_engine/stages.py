@@ -25,6 +25,7 @@ from .execution import call_function
 from .registry import ToolRegistry
 from .response import Issue, ToolResponse, standardise
 from .results import shortened, unfit_result
+from .settings import STAGES, Declared, check_declared
 from .signature import BindError
 from .spec import ToolSpec
 from .validators import run_validators
@@ -177,7 +178,7 @@ def publish_nothing(event: Event) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class Stages(Declared):
     """The stages that an engine runs; the defaults are the functions of this module.
 
     Args:
@@ -188,6 +189,9 @@ class Stages:
         execute: a coroutine, not yet begun, that runs one attempt.
         standardise: whatever it returned to a `ToolResponse`.
         publish: is given every event of every invocation, beside the streams. May not wait; what it raises is logged.
+
+    Raises:
+        ConfigurationError: a stage cannot be called as it would be.
     """
 
     resolve: Callable[[ToolCall, ToolRegistry], ToolSpec] = resolve_tool
@@ -197,6 +201,9 @@ class Stages:
     execute: Callable[[ToolSpec, Mapping[str, Any], Attempt], Coroutine[Any, Any, Any]] = call_function
     standardise: Callable[[Any, ToolSpec], ToolResponse] = standardise_result
     publish: Callable[[Event], None] = publish_nothing
+
+    def __post_init__(self) -> None:
+        check_declared("Stages.", STAGES, self)
 
     def check_edit(self, call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
         """The arguments that a person has written in place of the model's, checked as those are.

@@ -6,8 +6,10 @@ import asyncio
 import datetime as dt
 import decimal
 import itertools
+import runpy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from fsm_engine import (
     FallbackPolicy,
     RateLimit,
     RetryPolicy,
+    Stages,
     ToolCall,
     ToolEngine,
     ToolRegistry,
@@ -36,6 +39,7 @@ from fsm_engine.tool_settings import ToolSettings
 
 from .support import idle, logged, play, virtual
 
+ROOT = Path(__file__).resolve().parents[1]
 DECLARED: dict[str, Callable[..., Any]] = {
     "RetryPolicy": RetryPolicy,
     "BreakerPolicy": BreakerPolicy,
@@ -43,6 +47,7 @@ DECLARED: dict[str, Callable[..., Any]] = {
     "RateLimit": RateLimit,
     "ToolSpec": ToolSpec,
     "ToolEngine": ToolEngine,
+    "Stages": Stages,
     "Agent": Agent,
 }
 
@@ -74,7 +79,7 @@ def test_every_setting_has_a_row_and_every_row_a_meaning_and_a_default(name: str
     assert [row.name for row in rows if not row.default] in ([], ["limit"])
 
 
-@pytest.mark.parametrize("declared", [RetryPolicy, BreakerPolicy, FallbackPolicy, RateLimit])
+@pytest.mark.parametrize("declared", [RetryPolicy, BreakerPolicy, FallbackPolicy, RateLimit, Stages])
 def test_a_policy_has_no_setting_without_a_row(declared: Any) -> None:
     assert set(settings_of(declared)) == TABLES[declared.__name__].keys()
 
@@ -91,6 +96,11 @@ def test_a_tool_has_no_setting_without_a_row_and_none_that_checkers_do_not_know(
 def test_the_defaults_fit_their_own_rows(name: str) -> None:
     given = {"FallbackPolicy": {"value": 1}, "RateLimit": {"limit": 1}}.get(name, {})
     DECLARED[name](**given)
+
+
+def test_the_page_of_all_settings_is_current() -> None:
+    written = runpy.run_path(str(ROOT / "tools" / "settings_page.py"))["page"]()
+    assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == written, "run tools/settings_page.py"
 
 
 # -- forms of declaration ----------------------------------------------------------------------------------------------
@@ -284,6 +294,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("ToolEngine", {"clock": VirtualClock}, r"not the class VirtualClock; write VirtualClock\(\)"),
     ("ToolEngine", {"stages": {}}, "ToolEngine.stages must be a Stages"),
     ("ToolEngine", {"lifecycle": None}, "ToolEngine.lifecycle must be a Lifecycle"),
+    ("Stages", {"parse": 5}, "Stages.parse must be a plain function of two arguments, not 5"),
+    ("Stages", {"validate": search}, "Stages.validate must be .*not a coroutine function"),
+    ("Stages", {"publisch": print}, "did you mean publish"),
     ("Agent", {"max_turns": None}, "Agent.max_turns must be"),
     ("Agent", {"max_seconds": "60"}, "write 60, without quotes"),
 ]
@@ -371,7 +384,7 @@ ANY = st.recursive(
     max_leaves=4,
 )
 WORDS_OF_THE_WHOLE = {"parameters_schema", "output_schema", "function", "fallback", "validator"}
-PLACES = [(name, setting) for name, table in TABLES.items() for setting in table]
+PLACES = [(name, setting) for name, table in TABLES.items() for setting in table if name != "Stages"]
 
 
 def engine_with(built: Any, name: str) -> ToolEngine:
