@@ -41,6 +41,7 @@ class Turn:
         self._refused: set[ToolInvocation] = set()
         self._put_off: list[StreamedCall] = []
         self._told: dict[StreamedCall, int] = {}
+        self._uids: dict[StreamedCall, str] = {}
         self._said: list[ThinkingEvent] = []  # by the model, since the last thing that was not text
         self._is_reasoning = False  # the last of it was not meant for the reader
         self._is_closed = self._is_written = False
@@ -192,7 +193,7 @@ class Turn:
                 return
             refuse = self._agent.refusal(self._run, call)
         try:
-            invocation = self._run.start_call(asked, refuse=refuse)
+            invocation = self._run.start_call(asked, refuse=refuse, uid=self._uid_of(call))
         except EngineClosedError as error:
             self._end_without_call(call, error)
             return
@@ -206,13 +207,20 @@ class Turn:
         if delta and call_id and call.name in self._shown:
             self._told[call] = len(call.arguments)
             name = self._agent.engine.registry.own_name(call.name)
-            self._run.publish(ToolArgumentsEvent(0, 0.0, call_id, name, delta))
+            self._run.publish(ToolArgumentsEvent(0, 0.0, call_id, self._uid_of(call), name, delta))
+
+    def _uid_of(self, call: StreamedCall) -> str:
+        """What the call is named by from its first piece on: ids are the model's, and it gives one twice now and then."""
+        uid = self._uids.get(call)
+        if uid is None:
+            uid = self._uids[call] = self._agent.engine.new_uid()
+        return uid
 
     def _end_without_call(self, call: StreamedCall, error: EngineClosedError) -> None:
         """An engine that is closed makes no calls any more; who has seen the arguments is told all the same."""
         if call in self._told:
             response = error_response(ToolError(ToolErrorCode.CANCELLED, str(error)))
-            self._run.publish(ToolErrorEvent(0, 0.0, call.id, "", call.name, response))
+            self._run.publish(ToolErrorEvent(0, 0.0, call.id, self._uid_of(call), call.name, response))
 
 
 def _cut_off(how: str) -> ToolError:

@@ -99,12 +99,12 @@ class CallGroup:
     # -- what derives from this does --------------------------------------------------------------------------------
 
     def start_call(
-        self, call: Any, *, deadline: float | None = None, refuse: ToolError | None = None
+        self, call: Any, *, deadline: float | None = None, refuse: ToolError | None = None, uid: str | None = None
     ) -> ToolInvocation:
         """Start a call whose events are told to whoever reads; see `ToolEngine.start`. After a stop it is not run."""
         if self.is_stopped():
             refuse = ToolError(ToolErrorCode.CANCELLED, _why_cancelled(self._endings[None]))
-        invocation = self._engine.start(call, deadline=deadline, on_event=self._tell, refuse=refuse)
+        invocation = self._engine.start(call, deadline=deadline, on_event=self._tell, refuse=refuse, uid=uid)
         self._invocations[invocation.uid] = invocation
         return invocation
 

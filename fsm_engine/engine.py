@@ -209,6 +209,7 @@ class ToolEngine:
         deadline: float | None = None,
         on_event: EventSink | None = None,
         refuse: ToolError | None = None,
+        uid: str | None = None,
     ) -> ToolInvocation:
         """Start one call and answer at once; await the invocation, or cancel, approve or deny it.
 
@@ -216,12 +217,13 @@ class ToolEngine:
             on_event: is given each of its events, and numbers them.
             refuse: answer the call with this error and run nothing. With the code `CANCELLED` it ends as cancelled, and
                 the error's message is the reason.
+            uid: one that `new_uid` has given, for a call of which somebody has been told before it starts.
 
         Raises:
             RuntimeError: no event loop is running.
         """
         sink = self._sink if on_event is None else self._sink_after(self._isolated(on_event))
-        invocation = self._make(read_call(call), sink, deadline)
+        invocation = self._make(read_call(call), sink, deadline, uid)
         if refuse is not None and refuse.code == ToolErrorCode.CANCELLED:
             invocation.cancel(refuse.message)
         elif refuse is not None:
@@ -477,13 +479,20 @@ class ToolEngine:
 
     # -- making --------------------------------------------------------------------------------------------------
 
-    def _make(self, call: ToolCall, sink: EventSink | None, deadline: float | None) -> ToolInvocation:
+    def new_uid(self) -> str:
+        """The name of a call that is still to be started; see `start`."""
+        return f"{self._uid_prefix}{next(self._numbers)}"
+
+    def _make(
+        self, call: ToolCall, sink: EventSink | None, deadline: float | None, uid: str | None = None
+    ) -> ToolInvocation:
         if self._door.is_closed:
             raise EngineClosedError(CLOSED)
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._bind(loop)
-        uid = f"{self._uid_prefix}{next(self._numbers)}"
+        if uid is None:
+            uid = f"{self._uid_prefix}{next(self._numbers)}"
         now = self.clock.monotonic()
         invocation = ToolInvocation(call, uid, self.lifecycle.initial, now, self.clock, loop, self._stages.check_edit)
         invocation.endings_before = self._driver.endings

@@ -161,21 +161,18 @@ class ToolErrorEvent(ToolEvent):
         return wire
 
 
-class ToolArgumentsEvent(Event):
-    """The model is writing the arguments of a call; nothing runs yet, so the call has no `uid`.
+class ToolArgumentsEvent(ToolEvent):
+    """The model is writing the arguments of a call; nothing runs yet. The `uid` is the one that the call will have.
 
     Sent only for a known tool that hides none of its arguments: half a secret could not be recognised.
 
     Attributes:
-        id: the model's id of the call, or the one that was made for it; the same as in the `tool_call` that follows,
-            if one follows.
         name: of the tool.
         delta: the next piece of the arguments' JSON text.
     """
 
     type: ClassVar[str] = "tool_arguments"
 
-    id: str
     name: str
     delta: str
 

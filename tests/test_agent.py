@@ -628,3 +628,34 @@ def engine_in_threads() -> Iterator[ToolEngine]:
         yield own
     finally:
         own.close()
+
+
+async def test_two_calls_of_one_id_are_told_apart_from_their_first_piece_on() -> None:
+    """In one message, and in the next turn."""
+    turns = 0
+
+    async def add(a: int) -> int:
+        return a
+
+    async def model(messages: Any, tools: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        if turns == 3:
+            yield {"choices": [{"delta": {"content": "done"}, "finish_reason": "stop"}]}
+            return
+        for index in range(2):
+            for part in ('{"a": ', f"{turns}{index}", "}"):
+                function = {"arguments": part} | ({"name": "add"} if part[0] == "{" else {})
+                call = {"index": index, "id": "same", "function": function}
+                yield {"choices": [{"delta": {"tool_calls": [call]}}]}
+        yield {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+
+    async with ToolEngine([add]) as engine:
+        run = Agent(engine, model).run("Add")
+        events = [event async for event in run]
+    written: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, ToolArgumentsEvent):
+            written[event.uid] = written.get(event.uid, "") + event.delta
+    assert sorted(written.values()) == ['{"a": 10}', '{"a": 11}', '{"a": 20}', '{"a": 21}']
+    assert written == {each.uid: each.call.arguments for each in run.invocations}

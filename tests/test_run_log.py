@@ -267,7 +267,7 @@ async def test_a_reader_that_never_has_to_wait_lets_others_run() -> None:
         (progress(), False),
         (chunk(), False),
         (ToolExecutionEvent(0, 0.0, "i", "u", "EXECUTING", 1, message="words"), False),
-        (ToolArgumentsEvent(0, 0.0, "i", "add", '{"a'), False),
+        (ToolArgumentsEvent(0, 0.0, "i", "u", "add", '{"a'), False),
         (ThinkingEvent(0, 0.0, "piece", piece=True), False),
         (ThinkingEvent(0, 0.0, "whole"), True),
         (FinalAnswerEvent(0, 0.0, "whole"), True),

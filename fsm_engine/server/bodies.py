@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..breaker import CircuitBreaker
 from ..health import HealthReport
@@ -16,42 +16,57 @@ class _Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class FunctionCall(_Asked):
+class _Said(BaseModel):
+    """A part of a conversation. What a provider puts beside it is kept as it came, since the provider wants it back."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class FunctionCall(_Said):
     """What an earlier call asked for, in the form of OpenAI's chat completions."""
 
     name: str
     arguments: str
 
 
-class EarlierCall(_Asked):
-    """A tool call of an earlier assistant message."""
+class EarlierCall(_Said):
+    """A tool call of an earlier assistant message; one of another type than `function` says in its own fields what for."""
 
     id: str
-    type: Literal["function"] = "function"
-    function: FunctionCall
+    type: str = "function"
+    function: FunctionCall | None = None
+
+    @model_validator(mode="after")
+    def _check_function(self) -> EarlierCall:
+        if self.type == "function" and self.function is None:
+            raise ValueError("a call of the type function has a function")
+        return self
 
 
-class UserMessage(_Asked):
-    """What the person said."""
+Content = str | list[dict[str, Any]]
+
+
+class UserMessage(_Said):
+    """What the person said, as text or as parts (`{"type": "text", ...}`, `{"type": "image_url", ...}`)."""
 
     role: Literal["user"]
-    content: str
+    content: Content
 
 
-class AssistantMessage(_Asked):
+class AssistantMessage(_Said):
     """What the model said earlier."""
 
     role: Literal["assistant"]
-    content: str | None = None
+    content: Content | None = None
     tool_calls: list[EarlierCall] | None = None
 
 
-class ToolMessage(_Asked):
+class ToolMessage(_Said):
     """What a tool answered earlier."""
 
     role: Literal["tool"]
     tool_call_id: str
-    content: str
+    content: Content
 
 
 Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
@@ -66,8 +81,12 @@ class ChatRequest(_Asked):
     )
 
     def plain_messages(self) -> list[dict[str, Any]]:
-        """The messages as the model is sent them."""
-        return [message.model_dump(exclude_none=True) for message in self.messages]
+        """The messages as the model is sent them: as they came, and each call with its type."""
+        plain = [message.model_dump(exclude_unset=True) for message in self.messages]
+        for message in plain:
+            for call in message.get("tool_calls") or ():
+                call.setdefault("type", "function")
+        return plain
 
 
 class Approval(_Asked):
