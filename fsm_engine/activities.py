@@ -19,7 +19,6 @@ from .admission import Admission
 from .approval import OnApproval, Verdict, consult, log_decision, log_question
 from .attempt import Attempt
 from .clock import Clock
-from .eager import Spawner
 from .errors import Effect, ToolError, ToolErrorCode, classify
 from .execution import FINISHED, finish, is_unfinished
 from .fallback import FallbackPolicy, as_substitute, run_function, unanswered_fallback, without_substitute
@@ -35,6 +34,7 @@ from .outcome import (
     unanswered_response,
     without_hidden,
 )
+from .oversight import Activity, Oversight, stop
 from .ownership import Belongings, own
 from .policies import usual_delay
 from .redaction import exception_text
@@ -45,10 +45,6 @@ from .spec import ToolSpec
 from .stages import Stages, standardise_result
 from .states.invocation import ToolState
 
-Activity = Callable[[ToolInvocation], str | Awaitable[str]]
-"""Is given the invocation on entering its state; answers the next trigger, at once or when awaited."""
-
-
 _NO_TOOL = "a call without a tool is refused in VALIDATING"
 
 
@@ -58,11 +54,10 @@ class Workshop:
 
     Args:
         runtime_of: what the engine keeps of a tool.
-        spawner: starts coroutines on the loop that the engine runs on now.
         logger: a structlog logger.
         on_late: is told of a function that ended after everybody had left.
-        on_abandoned: is told of a coroutine that went on after it was cancelled.
-        cancel_grace: seconds that a cancelled coroutine may take to clean up.
+        on_abandoned: is told of a tool's coroutine that went on after it was cancelled.
+        oversight: starts coroutines on the loop that the engine runs on now, and ends them.
         on_approval: is asked about calls that need approval; `None`: nobody but those who watch.
     """
 
@@ -70,11 +65,10 @@ class Workshop:
     stages: Stages
     clock: Clock
     runtime_of: Callable[[ToolSpec], ToolRuntime]
-    spawner: Spawner
     logger: Any
     on_late: Callable[[Attempt, BaseException | None], object]
     on_abandoned: Callable[[Attempt], object]
-    cancel_grace: float
+    oversight: Oversight
     on_approval: OnApproval | None = None
 
 
@@ -84,6 +78,7 @@ class Activities:
     def __init__(self, workshop: Workshop, admission: Admission) -> None:
         self._shop = workshop
         self._clock = workshop.clock
+        self._spawner = workshop.oversight.spawner
         self._stages = workshop.stages
         self._is_response_new = workshop.stages.standardise is standardise_result
         self.by_state: Mapping[str, Activity] = {
@@ -111,8 +106,10 @@ class Activities:
         except ToolError as error:
             invocation.refuse(error_response(error))
         else:
-            if spec.deadline is not None and invocation.deadline is None:
-                invocation.deadline = invocation.started_at + spec.deadline
+            if spec.deadline is not None:
+                own = invocation.started_at + spec.deadline
+                if invocation.deadline is None or own < invocation.deadline:  # the shortest holds
+                    invocation.deadline = own
         return "validate"
 
     def validating(self, invocation: ToolInvocation) -> str:
@@ -183,9 +180,9 @@ class Activities:
             return self._judge(invocation, attempt, None, raised)
         context = copy_context()
         own(context, ref(attempt))
-        run, result, error = shop.spawner.start(coroutine, context, invocation.wake)
+        run, result, error = self._spawner.start(coroutine, context, invocation.wake)
         if run is None and result.__class__ not in FINISHED and is_unfinished(result):
-            run, result, error = shop.spawner.start(finish(result, attempt), context, invocation.wake)
+            run, result, error = self._spawner.start(finish(result, attempt), context, invocation.wake)
         if run is None:
             return self._judge(invocation, attempt, result, error)
         attempt.run = run
@@ -208,7 +205,7 @@ class Activities:
         if result.__class__ not in FINISHED and is_unfinished(result):
             context = copy_context()
             own(context, ref(attempt))
-            run, result, error = self._shop.spawner.start(finish(result, attempt), context, invocation.wake)
+            run, result, error = self._spawner.start(finish(result, attempt), context, invocation.wake)
             if run is not None:
                 attempt.run = run
                 return await self._watch(invocation, attempt)
@@ -223,12 +220,7 @@ class Activities:
         run = attempt.run
         assert run is not None, "only a run that waits is stopped"
         attempt.give_up()
-        # A loop that shuts down has cancelled the tool's task beside ours; a second time would hit it while it cleans up.
-        if invocation.interruption is None or not run.task.cancelling():
-            run.cancel()
-        grace_ends = self._clock.monotonic() + self._shop.cancel_grace
-        while not run.finished and self._clock.monotonic() < grace_ends:
-            await invocation.pause(grace_ends)
+        await stop(invocation, run, self._clock, self._shop.oversight.cancel_grace)
         if attempt.goes_on:
             self._shop.on_abandoned(attempt)
             if not run.finished:
@@ -288,7 +280,7 @@ class Activities:
             invocation.response = response.with_effect(invocation.effect_so_far)
         invocation.is_retry_allowed = self._is_retry_allowed(invocation, attempt, now, raised)
         policy = spec.fallback_policy
-        is_wanted = policy is not None and policy.on_failure and not invocation.is_cancel_requested
+        is_wanted = policy is not None and policy.on_failure and not invocation.is_given_up
         invocation.has_fallback_for_failure = is_wanted and is_failure
         if invocation.has_fallback_for_failure:
             invocation.fallback_reason = info.reason or info.code.lower()
@@ -310,7 +302,7 @@ class Activities:
         policy = spec.retry_policy
         if info is None or not info.transient or attempt.number > policy.max_retries or attempt.goes_on:
             return False
-        if invocation.is_cancel_requested:  # `cancel` came after the outcome and answered that it stands
+        if invocation.is_given_up:  # `cancel` came after the outcome and answered that it stands
             return False
         breaker = _runtime_of(invocation).breaker
         if breaker is not None and breaker.is_open:
@@ -418,12 +410,11 @@ class Activities:
         context, begun = copy_context(), Belongings()
         own(context, lambda: begun)
         try:
-            run, result, error = self._shop.spawner.start(coroutine, context, invocation.wake)
+            run, result, error = self._spawner.start(coroutine, context, invocation.wake)
             if run is not None:
                 while not run.finished:
                     if invocation.is_cancel_requested or self._clock.monotonic() >= until:
-                        run.when_ended(lambda: None)
-                        run.cancel()
+                        await self._shop.oversight.end(invocation, run, "its fallback")
                         return None if invocation.is_cancel_requested else unanswered_fallback(spec.name)
                     await invocation.pause(until)
                 result, error = run.take()

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from .activities import Activity
+from .callbacks import activity_problem
 from .errors import ConfigurationError, LifecycleError
 from .hooking import read_hooks, with_hooks
 from .hooks.circuit import check_circuit
 from .hooks.history import record_transitions
 from .hooks.lease import release_lease, release_unused_lease
 from .hooks.validation import check_arguments
-from .lifecycle import Lifecycle
+from .lifecycle import ANY_UNFINISHED, Hook, Lifecycle, Outcome, Row, near_misses
 from .machine import LifecycleMachine
+from .oversight import Activity, Oversight
 from .stages import Stages
+from .states.invocation import INVOCATION
 
 
-def build_machine(lifecycle: Lifecycle, hooks: Iterable[Any], stages: Stages, logger: Any) -> LifecycleMachine:
-    """The machine of an engine; its `lifecycle` is the given one with the user's hooks in it.
+def build_machine(
+    lifecycle: Lifecycle, hooks: Iterable[Any], stages: Stages, logger: Any
+) -> tuple[LifecycleMachine, Hook]:
+    """The machine of an engine, and the hook that records; its `lifecycle` is the given one with the user's hooks in it.
 
     Raises:
         ConfigurationError: an invocation could be left without an end, or a hook does not fit.
     """
     _check_endings(lifecycle)
-    builtin = {
-        "record": record_transitions(lifecycle.final_states, lifecycle.initial, logger),
+    _check_built_in_states(lifecycle)
+    builtin: dict[str, Hook] = {
+        "record": record_transitions(_outcomes(lifecycle), lifecycle.initial, logger),
         "check_arguments": check_arguments(stages, logger),
         "check_circuit": check_circuit,
         "release_lease": release_lease,
         "release_unused_lease": release_unused_lease,
     }
     whole, functions = with_hooks(lifecycle, read_hooks(hooks), builtin, logger)
-    return LifecycleMachine(whole, functions)
+    return LifecycleMachine(whole, functions), builtin["record"]
+
+
+def _outcomes(lifecycle: Lifecycle) -> dict[str, Outcome | None]:
+    """The kind of response of each final state; one that is declared anew under a built-in name takes what that takes."""
+    built_in = {state.name: state.outcome for state in INVOCATION.states}
+    final = (state for state in lifecycle.states if state.final)
+    return {state.name: state.outcome or built_in.get(state.name) for state in final}
 
 
 def _check_endings(lifecycle: Lifecycle) -> None:
@@ -53,13 +65,45 @@ def _check_endings(lifecycle: Lifecycle) -> None:
                 )
 
 
+def _check_built_in_states(lifecycle: Lifecycle) -> None:
+    """What the built-in activities rely on: checked arguments before an attempt, and a lease that is given back."""
+    for state in INVOCATION.states:
+        found = lifecycle.by_name.get(state.name)
+        lost = [] if found is None else [*_lost(state.gates, found.gates), *_lost(state.on_exit, found.on_exit)]
+        if lost:
+            raise LifecycleError(
+                f"the lifecycle {lifecycle.name!r} has the state {state.name} without its built-in {', '.join(lost)}; name "
+                "them in the state, or extend INVOCATION, which keeps them"
+            )
+    if "EXECUTING" in _reached_unchecked(lifecycle):
+        raise LifecycleError(
+            f"the lifecycle {lifecycle.name!r} leads to EXECUTING past the gate 'check_arguments', so that a tool would run "
+            "without its arguments; lead through VALIDATING, or hang that gate on a state on the way"
+        )
+
+
+def _lost(wanted: Iterable[str], there: Iterable[str]) -> list[str]:
+    return [name for name in wanted if name not in there]
+
+
+def _reached_unchecked(lifecycle: Lifecycle) -> set[str]:
+    reached, todo = {lifecycle.initial}, [lifecycle.initial]
+    while todo:
+        for row in lifecycle.rows_from(todo.pop()):
+            if row.dest not in reached and "check_arguments" not in lifecycle.by_name[row.dest].gates:
+                reached.add(row.dest)
+                todo.append(row.dest)
+    return reached
+
+
 def merge_activities(
-    lifecycle: Lifecycle, builtin: Mapping[str, Activity], own: Mapping[str, Activity]
+    lifecycle: Lifecycle, builtin: Mapping[str, Activity], own: Mapping[str, Activity], oversight: Oversight
 ) -> dict[str, Activity]:
-    """The activity of every state that is not final; the user's before the built-in ones.
+    """The activity of every state that is not final; the user's, watched, before the built-in ones.
 
     Raises:
-        ConfigurationError: an activity is given for a state that does not exist, or a state has none.
+        ConfigurationError: an activity is given for a state that does not exist or cannot do its work, a state has none,
+            or a row waits for a trigger that the built-in activity of its source never answers.
     """
     names = lifecycle.by_name
     given = {str(name): activity for name, activity in own.items()}
@@ -68,13 +112,43 @@ def merge_activities(
         raise ConfigurationError(
             f"activities are given for states that do not exist: {', '.join(unknown)}; there are {', '.join(names)}"
         )
-    merged = {**builtin, **given}
+    for name, activity in given.items():
+        if names[name].final:
+            raise ConfigurationError(f"an activity is given for {name}, which is final: nothing is done in it")
+        if problem := activity_problem(activity):
+            raise ConfigurationError(f"the activity of {name} {problem}")
+    _check_triggers(lifecycle, builtin.keys() - given.keys(), has_own=bool(given))
+    merged = {**builtin, **{name: oversight.over(activity) for name, activity in given.items()}}
     idle = [state.name for state in lifecycle.states if not state.final and state.name not in merged]
     if idle:
         raise ConfigurationError(
             f"nothing would ever lead out of {', '.join(idle)}: give an activity for each, which answers a trigger"
         )
     return merged
+
+
+def _check_triggers(lifecycle: Lifecycle, built_in: Collection[str], *, has_own: bool) -> None:
+    """A row whose trigger nothing ever answers would never be taken, and what it was meant for never be done."""
+    for row in lifecycle.rows:
+        if row.source == ANY_UNFINISHED:
+            allowed: Iterable[str] = INVOCATION.triggers
+            if has_own and not near_misses(row.trigger, allowed):
+                continue  # an activity of the user's may answer it
+        elif row.source in built_in:
+            allowed = dict.fromkeys(each.trigger for each in INVOCATION.rows_from(row.source))
+        else:
+            continue
+        if row.trigger not in allowed:
+            raise ConfigurationError(_words_for_trigger(row, tuple(allowed)))
+
+
+def _words_for_trigger(row: Row, allowed: tuple[str, ...]) -> str:
+    near = near_misses(row.trigger, allowed)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return (
+        f"row {row}: nothing ever answers {row.trigger!r} there, so it would never be taken; {hint}the built-in activity "
+        f"answers {', '.join(allowed)}, and one of your own, given by activities=, what you like"
+    )
 
 
 def states_stopped_by_gates(lifecycle: Lifecycle) -> frozenset[str]:

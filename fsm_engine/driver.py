@@ -5,17 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
-from .activities import Activities, Activity
+from .activities import Activities
 from .errors import classify
 from .invocation import ToolInvocation
+from .lifecycle import Hook
 from .machine import LifecycleMachine
-from .outcome import broken_tool_response
+from .outcome import broken_tool_response, out_of_time
+from .oversight import Activity
+
+_MOVES_IN_A_TURN: Final = 64
+"""Moves that an invocation makes before the event loop gets a turn, if nothing on its way waits."""
 
 
 class Driver:
     """Fires what the activities answer, until the invocation is final.
+
+    Args:
+        record: the hook of every transition; asked here for the one end whose own hooks were interrupted.
+        stopped_by_gates: states whose gates may refuse although no row of theirs asks whether one did.
 
     Attributes:
         running: the invocations that have not ended, by uid, the oldest first.
@@ -27,10 +37,13 @@ class Driver:
         machine: LifecycleMachine,
         activities: Activities,
         by_state: Mapping[str, Activity],
+        record: Hook,
         stopped_by_gates: frozenset[str],
         logger: Any,
     ) -> None:
         self._fire = machine.fire
+        self._lifecycle = machine.lifecycle
+        self._record = record
         self._final_states = machine.lifecycle.final_states
         self._activities = activities
         self._by_state = by_state
@@ -47,6 +60,7 @@ class Driver:
             asyncio.CancelledError: the task was cancelled; the invocation has ended all the same.
         """
         fire, by_state = self._fire, self._by_state
+        moves_left = _MOVES_IN_A_TURN
         try:
             while invocation.ended_at is None:
                 if invocation.is_cancel_requested:
@@ -57,6 +71,10 @@ class Driver:
                 fire(invocation, trigger)
                 if invocation.is_refused and invocation.state in self._stopped_by_gates:
                     fire(invocation, "abort")
+                moves_left -= 1
+                if moves_left <= 0 and invocation.permit is None:  # nothing comes between a permit and its attempt
+                    moves_left = _MOVES_IN_A_TURN
+                    await self._give_way(invocation)
         except BaseException as error:  # what is to pass is raised again
             if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
                 # An activity of the user's was cancelled while it waited in its own way.
@@ -105,6 +123,14 @@ class Driver:
             self._end_as_cancelled(invocation)
             self._leave(invocation)
 
+    async def _give_way(self, invocation: ToolInvocation) -> None:
+        """A lifecycle of the user's may go round without ever waiting: others get their turn, and time passes."""
+        await invocation.give_way()
+        deadline = invocation.deadline
+        if invocation.ended_at is None and deadline is not None and invocation.clock.monotonic() >= deadline:
+            out_of_time(invocation)
+            self._fire(invocation, "abort")
+
     def _end_as_cancelled(self, invocation: ToolInvocation) -> None:
         if invocation.ended_at is None:
             self._activities.cancelled(invocation, invocation.effect_so_far)
@@ -116,8 +142,9 @@ class Driver:
         self._logger.error("driver failed", uid=invocation.uid, state=state, detail=classify(error).detail)
         if invocation.ended_at is not None:
             return
-        broken = broken_tool_response(invocation.tool_name, f"what is done in {state}", error)
-        invocation.response = broken.with_effect(invocation.effect_so_far)
+        if state not in self._final_states:
+            broken = broken_tool_response(invocation.tool_name, f"what is done in {state}", error)
+            invocation.response = broken.with_effect(invocation.effect_so_far)
         self._force(invocation, "abort")
 
     def _force(self, invocation: ToolInvocation, trigger: str) -> None:
@@ -126,8 +153,22 @@ class Driver:
             if invocation.state not in self._final_states:
                 self._fire(invocation, trigger)
         finally:
-            if invocation.ended_at is None:
-                invocation.ended_at = invocation.clock.monotonic()
+            try:
+                if invocation.ended_at is None:
+                    self._end_without_hooks(invocation, trigger)
+            finally:
+                if invocation.ended_at is None:
+                    invocation.ended_at = invocation.clock.monotonic()
+
+    def _end_without_hooks(self, invocation: ToolInvocation, trigger: str) -> None:
+        """A hook was interrupted before the end was recorded: take the last step by hand, so that everybody is told."""
+        if invocation.state in self._final_states:
+            rows = self._lifecycle.rows_from(invocation.path[-1] if invocation.moves else self._lifecycle.initial)
+            row = next(row for row in rows if row.dest == invocation.state)
+        else:
+            row = self._lifecycle.rows_from(invocation.state, trigger)[0]
+            invocation.state = row.dest
+        self._record(SimpleNamespace(model=invocation, transition=SimpleNamespace(row=row)))
 
     def _leave(self, invocation: ToolInvocation) -> None:
         if invocation.slots or invocation.permit is not None:

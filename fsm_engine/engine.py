@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from .activities import Activities, Activity, Workshop
+from .activities import Activities, Workshop
 from .admission import Admission
 from .alerts import Alert, AlertKind, Alerts
 from .approval import OnApproval
@@ -21,7 +21,7 @@ from .call_forms import read_call
 from .calls import ToolCall, duplicate_id_error, misread_error
 from .clock import Clock, SystemClock
 from .driver import Driver
-from .eager import Spawner
+from .eager import EagerRun, Spawner
 from .errors import ConfigurationError, EngineClosedError, ToolError, ToolErrorCode
 from .events import Event
 from .forking import renew_in_children
@@ -31,6 +31,7 @@ from .invocation import EventSink, ToolInvocation
 from .lifecycle import Lifecycle
 from .message_forms import read_calls
 from .outcome import error_response
+from .oversight import Activity, Oversight
 from .processes import refuse_while_a_worker_imports
 from .registry import ToolRegistry, several_tools
 from .response import ToolResponse
@@ -65,7 +66,8 @@ class ToolEngine:
         clock: what time is told by.
         max_concurrency: attempts that may run at once, all tools together; `None`: any number.
         max_threads: threads for tools that are plain functions.
-        cancel_grace: seconds that a cancelled coroutine may take to clean up before it is left to itself.
+        cancel_grace: seconds that a cancelled coroutine may take to clean up before it is left to itself; a call's
+            deadline ends them earlier.
         on_approval: is asked about each call that needs approval, with the invocation; a plain function (in a thread) or
             a coroutine function that answers `True`, `False`, `Approve(...)`, `Deny(...)`, or `None` to leave it open.
 
@@ -126,24 +128,24 @@ class ToolEngine:
         self._on_closing: dict[Callable[[], object], None] = {}
         self._spawner = Spawner()
         self._failing: set[ToolSpec] = set()
+        oversight = Oversight(self.clock, self._spawner, cancel_grace, self._report_left)
         workshop = Workshop(
             registry=self.registry,
             stages=self._stages,
             clock=self.clock,
             runtime_of=self._runtimes.of,
-            spawner=self._spawner,
             logger=self._logger,
             on_late=self._report_late,
             on_abandoned=self._report_abandoned,
-            cancel_grace=cancel_grace,
+            oversight=oversight,
             on_approval=on_approval,
         )
-        machine = build_machine(lifecycle, hooks, self._stages, self._logger)
+        machine, record = build_machine(lifecycle, hooks, self._stages, self._logger)
         self.lifecycle = machine.lifecycle
         built_in = Activities(workshop, Admission(self.clock, self._alerts.threads_short))
-        by_state = merge_activities(self.lifecycle, built_in.by_state, activities or {})
+        by_state = merge_activities(self.lifecycle, built_in.by_state, activities or {}, oversight)
         stopped_by_gates = states_stopped_by_gates(self.lifecycle)
-        self._driver = Driver(machine, built_in, by_state, stopped_by_gates, self._logger)
+        self._driver = Driver(machine, built_in, by_state, record, stopped_by_gates, self._logger)
         self._sink = None if self._stages.publish is publish_nothing else self._isolated(self._stages.publish)
         renew_in_children(self._begin_in_child)
 
@@ -494,7 +496,10 @@ class ToolEngine:
         if uid is None:
             uid = f"{self._uid_prefix}{next(self._numbers)}"
         now = self.clock.monotonic()
-        invocation = ToolInvocation(call, uid, self.lifecycle.initial, now, self.clock, loop, self._stages.check_edit)
+        lifecycle = self.lifecycle
+        invocation = ToolInvocation(
+            call, uid, lifecycle.initial, now, self.clock, loop, self._stages.check_edit, lifecycle.final_states
+        )
         invocation.endings_before = self._driver.endings
         if sink is not None:
             invocation.sink = sink
@@ -569,6 +574,19 @@ class ToolEngine:
         tool = attempt.invocation.tool_name
         self._logger.warning("tool was left to itself", tool=tool, uid=attempt.invocation.uid, attempt=attempt.number)
         self._alerts.send(AlertKind.TOOL_ABANDONED, attempt.invocation.spec, reason="ignores_cancellation")
+
+    def _report_left(self, invocation: ToolInvocation, run: EagerRun, part: str) -> None:
+        """A fallback or an activity goes on although it was cancelled; what it comes to in the end is logged as well."""
+        logger, tool, uid = self._logger, invocation.tool_name, invocation.uid
+        logger.warning("part of a call was left to itself", tool=tool, uid=uid, part=part)
+        self._alerts.send(AlertKind.TOOL_ABANDONED, invocation.spec, reason="ignores_cancellation")
+
+        def ended() -> None:
+            _, error = run.take()
+            kind = None if error is None else type(error).__name__
+            logger.warning("late_result_discarded", tool=tool, uid=uid, part=part, exception_type=kind)
+
+        run.when_ended(ended)
 
 
 def _new_prefix() -> str:

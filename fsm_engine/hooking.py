@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
-from .errors import ConfigurationError, ToolError
+from .callbacks import callback_problem, refuse_awaitable
+from .errors import ConfigurationError, Effect, ToolError, ToolErrorCode
 from .invocation import ToolInvocation
 from .lifecycle import Hook, Lifecycle, State
 from .machine import Firing
@@ -28,7 +27,9 @@ class HookSpec:
 
 
 def gate(state: str, function: Hook) -> HookSpec:
-    """A hook that decides: it lets the invocation pass by returning, and refuses it by raising `ToolError`.
+    """A hook that decides: it lets the invocation pass by returning nothing or `True`, and refuses it by raising `ToolError`.
+
+    One that answers `False` refuses with `PERMISSION_DENIED`.
 
     Gates run on entering the state, before every observer, the built-in ones first, then in the order written.
     A gate that raises anything else fails the invocation with `INTERNAL_ERROR`.
@@ -84,13 +85,8 @@ def read_hooks(hooks: Iterable[Any]) -> list[HookSpec]:
                 f"on_exit(), on_transition() or named(); this is {type(hook).__name__}"
             )
     for hook in found:
-        if not callable(hook.function):
-            raise ConfigurationError(f"a hook must be a function, not {type(hook.function).__name__}")
-        if not _is_plain(hook.function):
-            raise ConfigurationError(
-                f"the hook {_name_of(hook)} is a coroutine or generator function, but a transition waits for nothing; "
-                "start a task in a plain function, or do the work in an activity"
-            )
+        if problem := callback_problem(hook.function, "hook"):
+            raise ConfigurationError(f"the hook {_name_of(hook)} {problem}")
     return found
 
 
@@ -109,8 +105,9 @@ def with_hooks(
     for spec in specs:
         if spec.place == "named":
             assert spec.name is not None, "named() has set it"
-            if spec.name == "record":
-                raise ConfigurationError("'record' is how the engine knows where an invocation is; choose another name")
+            if spec.name in builtin or spec.name in functions:
+                whose = "built in" if spec.name in builtin else "given already"
+                raise ConfigurationError(f"a hook called {spec.name!r} is {whose}; choose another name")
             is_gate = spec.name in gates
             functions[spec.name] = _as_gate(spec.function, logger) if is_gate else observer(spec.function, logger)
             continue
@@ -157,13 +154,19 @@ def observer(function: Hook, logger: Any) -> Hook:
     """A hook that cannot break what it watches: whatever it raises is logged."""
 
     def watch(event: Firing) -> None:
+        invocation = event.model
+        invocation.heading_for = event.transition.row.dest
         try:
-            function(event)
+            answer = function(event)
+            if answer is not None:
+                refuse_awaitable(answer)
         except KeyboardInterrupt:
             raise
         # A hook that lets a CancelledError out has not been cancelled: nothing is awaited here.
         except BaseException as error:  # noqa: BLE001 # whatever it is, it is the observer's own affair
             logger.error("hook failed", hook=_function_name(function), exception_type=type(error).__name__)
+        finally:
+            invocation.heading_for = None
 
     return watch
 
@@ -174,7 +177,7 @@ def _as_gate(function: Hook, logger: Any) -> Hook:
         if invocation.is_refused:
             return
         try:
-            function(event)
+            _check_answer(function(event), invocation, _function_name(function))
         except ToolError as error:
             invocation.refuse(error_response(error))
         except KeyboardInterrupt:
@@ -187,10 +190,19 @@ def _as_gate(function: Hook, logger: Any) -> Hook:
     return decide
 
 
-def _is_plain(function: Hook) -> bool:
-    called = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
-    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    return not any(is_kind(called) for is_kind in kinds)
+def _check_answer(answer: object, invocation: ToolInvocation, name: str) -> None:
+    """A gate lets pass by returning; `False`, or a `ToolError` that is returned, is the no that its author meant."""
+    if answer is None or answer is True:
+        return
+    if isinstance(answer, ToolError):
+        raise answer
+    if answer is False:
+        words = f"{invocation.tool_name} was not run, as {name} does not allow it."
+        raise ToolError(ToolErrorCode.PERMISSION_DENIED, words, reason="gate_refused", effect=Effect.NONE)
+    refuse_awaitable(answer)
+    raise ConfigurationError(
+        f"a gate answers nothing or True to let pass, and raises ToolError; not {type(answer).__name__}"
+    )
 
 
 def _function_name(function: Callable[..., Any]) -> str:

@@ -17,8 +17,8 @@ from .calls import ToolCall, fingerprint, made_id, printable_name
 from .errors import ConfigurationError, Effect
 from .events import Event, ToolExecutionEvent
 from .lifecycle import Lifecycle, Row
-from .response import ErrorInfo, ToolResponse
-from .states.invocation import ToolState
+from .response import ErrorInfo, ToolResponse, ToolStatus
+from .states.invocation import INVOCATION, ToolState
 
 if TYPE_CHECKING:
     from .breaker import Permit
@@ -33,6 +33,11 @@ EventSink = Callable[[Event], None]
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_STAYS_HERE = (
+    "an invocation cannot be copied or pickled, since it lives in one engine and one event loop; send its call, its "
+    "response (response.to_dict()), its history or its events"
+)
 
 
 class HistoryEntry(NamedTuple):
@@ -57,7 +62,9 @@ class HistoryEntry(NamedTuple):
 class ToolInvocation(Struct, eq=False, weakref=True):
     """One tool call on its way from the model's text to a response.
 
-    Await it to wait for its end: `response = (await invocation).response`. Cancelling whoever awaits it cancels it.
+    Await it to wait for its end: `response = (await invocation).response`. When the last one who awaits it is cancelled,
+    so is it. It lives in one engine and one event loop: what can be sent elsewhere is its `call`, its `response`, its
+    `history` and its events.
     Its methods are called in the engine's loop; `cancel`, `approve` and `deny` from any thread.
 
     Attributes:
@@ -80,6 +87,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     clock: Clock
     loop: asyncio.AbstractEventLoop
     _check_edit: Callable[[ToolCall, ToolSpec], dict[str, Any]]
+    _final_states: frozenset[str] = INVOCATION.final_states
 
     # Kept by the driver.
     attempts: list[Attempt] = []
@@ -104,7 +112,9 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     has_fallback_for_failure: bool = False
     is_retry_allowed: bool = False
 
+    # Two things: it shall end as cancelled; and it shall not be tried again, whatever comes of the attempt that is over.
     is_cancel_requested: bool = False
+    is_last_attempt: bool = False
     cancel_reason: str = ""
     interruption: asyncio.CancelledError | None = None
     questions: tuple[Approval, ...] = ()
@@ -116,8 +126,11 @@ class ToolInvocation(Struct, eq=False, weakref=True):
 
     _id: str | None = None
     _ending: int = 0
-    _waiter: asyncio.Future[None] | None = None
+    _waiters: tuple[asyncio.Future[None], ...] = ()
     _ended: asyncio.Future[None] | None = None
+    _awaiting: int = 0
+    heading_for: str | None = None
+    own_task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<ToolInvocation {self.tool_name} {self.uid} {self.state}>"
@@ -185,7 +198,13 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         """What is known of its effect if it is given up now."""
         if not self.attempts or (self.spec is not None and self.spec.read_only):
             return Effect.NONE
-        return Effect.UNKNOWN
+        has_succeeded = self.response is not None and self.response.status is ToolStatus.SUCCESS
+        return Effect.DONE if has_succeeded else Effect.UNKNOWN
+
+    @property
+    def is_given_up(self) -> bool:
+        """Nothing more is to be tried for it."""
+        return self.is_cancel_requested or self.is_last_attempt
 
     @property
     def is_final(self) -> bool:
@@ -229,22 +248,25 @@ class ToolInvocation(Struct, eq=False, weakref=True):
 
         `True` says that it was asked. A result that comes in the very same turn of the event loop still wins.
         """
-        if self.is_final or self.is_cancel_requested:
+        if self.is_final or self.is_cancel_requested or self.state in self._final_states:
+            return False
+        if self._is_result_in:
+            self.is_last_attempt = True
             return False
         if self.questions and not self.questions[-1].cancel(reason):
             return False
         self.is_cancel_requested, self.cancel_reason = True, reason
-        if self._is_result_in:
-            return False
         self.wake_from_any_thread()
         return True
 
     @property
     def _is_result_in(self) -> bool:
-        """The attempt has an outcome, be it that its time is up, and nothing follows it.
+        """It is about to end, or its attempt has an outcome, be it that its time is up, and nothing follows it.
 
-        If something would follow an outcome that is not judged yet, the request that asked keeps it from doing so.
+        If something would follow an outcome that is not judged yet, whoever asked keeps it from doing so.
         """
+        if self.heading_for is not None:  # a hook asks, on the way out of a state
+            return self.heading_for in self._final_states
         attempt = self.attempt
         if self.state != ToolState.EXECUTING or attempt is None:
             return False
@@ -329,18 +351,41 @@ class ToolInvocation(Struct, eq=False, weakref=True):
 
     def __await__(self) -> Generator[Any, None, ToolInvocation]:
         if not self.is_final:
+            ended = self.ended
+            self._awaiting += 1
             try:
-                yield from self.ended.__await__()
+                yield from ended.__await__()
             except asyncio.CancelledError:
-                self.cancel("whoever awaited it was cancelled")
+                if self._awaiting == 1:  # the others still want it
+                    self.cancel("whoever awaited it was cancelled")
                 raise
+            finally:
+                self._awaiting -= 1
         return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(_STAYS_HERE)
+
+    def __copy__(self) -> Any:
+        raise TypeError(_STAYS_HERE)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError(_STAYS_HERE)
 
     # -- what the engine does ------------------------------------------------------------------------------------
 
     @property
     def ended(self) -> asyncio.Future[None]:
-        """Is done when the invocation is; each waiter has a future of its own behind `asyncio.shield`."""
+        """Is done when the invocation is; each waiter has a future of its own behind `asyncio.shield`.
+
+        Raises:
+            ConfigurationError: the invocation runs in another event loop.
+        """
+        if self.loop is not asyncio.get_running_loop():
+            raise ConfigurationError(
+                f"{self!r} runs in another event loop; await it there, or hand a coroutine that does to "
+                "asyncio.run_coroutine_threadsafe(..., invocation.loop)"
+            )
         if self._ended is None:
             self._ended = self.loop.create_future()
         return asyncio.shield(self._ended)
@@ -385,28 +430,41 @@ class ToolInvocation(Struct, eq=False, weakref=True):
             )
 
     def wake(self) -> None:
-        """End the present `pause`, if there is one."""
-        waiter = self._waiter
-        if waiter is not None and not waiter.done() and not self.loop.is_closed():
-            waiter.set_result(None)
+        """End every `pause` that there is now."""
+        for waiter in self._waiters:
+            if not waiter.done() and not self.loop.is_closed():
+                waiter.set_result(None)
 
     async def pause(self, until: float | None) -> None:
         """Wait until woken, or until a monotonic time.
 
         A cancellation of the task that drives the invocation becomes a request to cancel the invocation; the driver
-        raises it again when the invocation has ended.
+        raises it again when the invocation has ended. An activity of the user's, in its own task, is cancelled as ever.
         """
-        self._waiter = waiter = self.loop.create_future()
-        timer = None if until is None else self.clock.call_at(until, self.wake)
+        waiter = self.loop.create_future()
+        self._waiters = (*self._waiters, waiter)
+        timer = None if until is None else self.clock.call_at(until, _end_pause, waiter)
         try:
             await waiter
         except asyncio.CancelledError as error:
-            self.interruption = error
-            self.is_cancel_requested = True
+            self._interrupt(error)
         finally:
-            self._waiter = None
+            self._waiters = tuple(each for each in self._waiters if each is not waiter)
             if timer is not None:
                 timer.cancel()
+
+    async def give_way(self) -> None:
+        """`pause` for one turn of the event loop."""
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError as error:
+            self._interrupt(error)
+
+    def _interrupt(self, error: asyncio.CancelledError) -> None:
+        if self.own_task is not None and self.own_task is asyncio.current_task():
+            raise error
+        self.interruption = error
+        self.is_cancel_requested = True
 
     def release(self) -> None:
         """Give back the permit and the slots that are held. Twice is nothing.
@@ -449,6 +507,11 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         else:
             with suppress(RuntimeError):  # its loop was closed under it; nobody is left to be woken
                 self.loop.call_soon_threadsafe(self.wake)
+
+
+def _end_pause(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _release_all(slots: Iterable[Slots]) -> None:

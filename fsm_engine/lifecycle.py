@@ -22,15 +22,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args
 
+from ._lifecycle_problems import ANY_UNFINISHED, near_misses, problems
 from .errors import LifecycleError
 
-ANY_UNFINISHED = "*"
-"""As the source of a `Row`: every state that is not final, those that an extension adds included."""
+__all__ = ["ANY_UNFINISHED", "Guard", "Hook", "Lifecycle", "Outcome", "Row", "State", "near_misses", "problems"]
 
-_NO_NAMES = ("", ANY_UNFINISHED, "=")
-"""`transitions` reads no destination, every source and the same state in them."""
+_T = TypeVar("_T")
+
+Outcome = Literal["result", "error", "cancelled"]
+"""Which kind of response a final state of an invocation takes."""
 
 Guard = Callable[[Any], bool]
 """Told what is happening (`machine.Firing`); answers whether the row may be taken. Pure: it changes nothing."""
@@ -51,6 +53,8 @@ class State:
         on_exit: names of hooks that watch leaving, in this order.
         activity: what is awaited while the model is in this state, in words for diagrams; `None`: nothing.
         doc: one sentence for diagrams and tables.
+        outcome: of a final state of an invocation: the kind of response that it takes. An engine puts what does not fit
+            into such a response, so that state, response and events agree. `None`: a result as well as an error.
     """
 
     name: str
@@ -60,9 +64,15 @@ class State:
     on_exit: tuple[str, ...] = ()
     activity: str | None = None
     doc: str = ""
+    outcome: Outcome | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", _plain(self.name))
+        object.__setattr__(self, "name", _name(self.name, "the name of a state"))
+        for places in ("gates", "on_enter", "on_exit"):
+            object.__setattr__(self, places, _names(getattr(self, places), f"{places} of state {self.name}"))
+        if self.outcome not in (None, *get_args(Outcome)):
+            allowed = ", ".join(get_args(Outcome))
+            raise LifecycleError(f"outcome of state {self.name} must be one of {allowed} or None, not {self.outcome!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,9 @@ class Row:
 
     def __post_init__(self) -> None:
         for name in ("source", "trigger", "dest"):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
+            object.__setattr__(self, name, _name(getattr(self, name), f"{name} of a row"))
+        if not self.trigger:
+            raise LifecycleError(f"the row from {self.source} to {self.dest} has no trigger; name what happens")
 
     def __str__(self) -> str:
         guard = f" [{self.guard}]" if self.guard else ""
@@ -109,20 +121,26 @@ class Lifecycle:
     initial: str
     states: tuple[State, ...]
     rows: tuple[Row, ...]
-    guards: Mapping[str, Guard] = field(default_factory=dict)
+    guards: Mapping[str, Guard] = field(default_factory=dict, hash=False)  # functions, found by names that rows have
     on_transition: tuple[str, ...] = ()
     perpetual: bool = False
     doc: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", _plain(self.initial))
-        object.__setattr__(self, "states", tuple(self.states))
-        object.__setattr__(self, "rows", tuple(self.rows))
+        object.__setattr__(self, "initial", _name(self.initial, "initial"))
+        object.__setattr__(self, "states", _all_of(State, self.states, "states"))
+        object.__setattr__(self, "rows", _all_of(Row, self.rows, "rows"))
+        object.__setattr__(self, "on_transition", _names(self.on_transition, "on_transition"))
         object.__setattr__(self, "guards", MappingProxyType(dict(self.guards)))
         found = problems(self)
         if found:
             listing = "".join(f"\n- {problem}" for problem in found)
             raise LifecycleError(f"The lifecycle {self.name!r} is not sound:{listing}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It is made anew from what it was made of; guards that a module does not have by name cannot be pickled."""
+        made_of = (self.name, self.initial, self.states, self.rows, dict(self.guards), self.on_transition)
+        return type(self), (*made_of, self.perpetual, self.doc)
 
     @cached_property
     def by_name(self) -> Mapping[str, State]:
@@ -182,13 +200,14 @@ class Lifecycle:
     ) -> Lifecycle:
         """A new lifecycle with more in it; this one stays as it is.
 
-        A state of a name that exists takes that state's place. A guarded row is tried after the guarded rows that
+        A state of a name that exists adds to that state: what it has keeps its gates and hooks, which come first unless
+        the new declaration names them, and its activity, words and outcome, unless the new one has its own. A guarded row is tried after the guarded rows that
         its source and trigger have and before the unguarded one, be that written for the source or for
         `ANY_UNFINISHED`. An unguarded row takes the place of the unguarded one that is written for the same source;
         beside one for `ANY_UNFINISHED` it is refused, so guard it.
 
         Raises:
-            LifecycleError: the result is unsound.
+            LifecycleError: the result is unsound, or a trigger is a slip of one that its source has.
 
         Example:
             >>> from fsm_engine.states.invocation import INVOCATION
@@ -200,9 +219,12 @@ class Lifecycle:
             >>> audited.rows_from("EXECUTING", "succeed")[0].dest
             'AUDITING'
         """
-        merged_states = {**self.by_name, **{state.name: state for state in states}}
+        merged_states = dict(self.by_name)
+        for state in _all_of(State, states, "states"):
+            merged_states[state.name] = _merged(merged_states.get(state.name), state)
         merged_rows = list(self.rows)
-        for row in rows:
+        for row in _all_of(Row, rows, "rows"):
+            self._refuse_slip(row)
             _insert(merged_rows, row)
         return Lifecycle(
             name=name or self.name,
@@ -210,86 +232,30 @@ class Lifecycle:
             states=tuple(merged_states.values()),
             rows=tuple(merged_rows),
             guards={**self.guards, **(guards or {})},
-            on_transition=(*self.on_transition, *on_transition),
+            on_transition=(*self.on_transition, *_names(on_transition, "on_transition")),
             perpetual=self.perpetual,
             doc=self.doc,
         )
 
-
-def problems(lifecycle: Lifecycle) -> tuple[str, ...]:
-    """Everything that makes a lifecycle unsound, a sentence each, with what to change; empty if it is sound."""
-    found = [*_name_problems(lifecycle), *_row_problems(lifecycle)]
-    if found:  # reachability of a table with unknown names in it says nothing
-        return tuple(found)
-    return (*_order_problems(lifecycle), *_reach_problems(lifecycle))
+    def _refuse_slip(self, row: Row) -> None:
+        """A new trigger that is nearly one that the source has would never be fired."""
+        known = {each.trigger for each in self.rows if row.source in (ANY_UNFINISHED, each.source)}
+        if row.trigger not in self.triggers and (near := near_misses(row.trigger, sorted(known))):
+            raise LifecycleError(f"row {row}: {self.name!r} has no trigger {row.trigger!r}; did you mean {near[0]!r}?")
 
 
-def _name_problems(lifecycle: Lifecycle) -> Iterable[str]:
-    names = [state.name for state in lifecycle.states]
-    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield f"state {name} is declared more than once; keep one declaration"
-    for name in names:
-        if name in _NO_NAMES:
-            yield f"a state is called {name!r}, which means something else in a table; choose another name"
-    if lifecycle.initial not in names:
-        yield f"the initial state {lifecycle.initial} is not declared; declare it or begin in one of {_list(names)}"
-    elif lifecycle.by_name[lifecycle.initial].final:
-        yield f"the initial state {lifecycle.initial} is final; begin in a state that rows lead out of"
-    given: Mapping[str, object] = lifecycle.guards  # as whoever wrote the table gave them, type checker or not
-    for name, guard in given.items():
-        if not callable(guard):
-            yield f"guard {name!r} is not a function; give a function that takes the event and answers a bool"
-    if not lifecycle.perpetual and not lifecycle.final_states:
-        yield "no state is final; mark one final=True, or say perpetual=True"
-
-
-def _row_problems(lifecycle: Lifecycle) -> Iterable[str]:
-    names = lifecycle.by_name
-    for row in lifecycle.rows:
-        for role, name in (("source", row.source), ("dest", row.dest)):
-            if name not in names and not (role == "source" and name == ANY_UNFINISHED):
-                yield f"row {row}: {role} {name} is not a declared state; declared are {_list(names)}"
-        if row.source in lifecycle.final_states:
-            yield f"row {row}: leads out of a final state; remove the row or the final mark"
-        if row.guard is not None and row.guard not in lifecycle.guards:
-            yield f"row {row}: guard {row.guard!r} is not declared; declared are {_list(lifecycle.guards)}"
-
-
-def _order_problems(lifecycle: Lifecycle) -> Iterable[str]:
-    seen: dict[tuple[str, str], dict[str | None, Row]] = {}
-    for row in lifecycle.moves:
-        earlier = seen.setdefault((row.source, row.trigger), {})
-        if None in earlier and row.guard is None:
-            yield f"row {row}: a second unguarded row for this source and trigger; guard one or remove one"
-        elif None in earlier:
-            yield f"row {row}: never tried, as an unguarded row stands before it; move it up"
-        elif row.guard in earlier:
-            yield f"row {row}: never taken, as the same guard stands before it ({earlier[row.guard]}); remove it"
-        earlier.setdefault(row.guard, row)
-
-
-def _reach_problems(lifecycle: Lifecycle) -> Iterable[str]:
-    forward: dict[str, set[str]] = {state.name: set() for state in lifecycle.states}
-    backward: dict[str, set[str]] = {state.name: set() for state in lifecycle.states}
-    for row in lifecycle.moves:
-        forward[row.source].add(row.dest)
-        backward[row.dest].add(row.source)
-    reachable = _closure({lifecycle.initial}, forward)
-    ending = _closure(set(lifecycle.final_states), backward)
-    for state in lifecycle.states:
-        if state.name not in reachable:
-            yield f"state {state.name} cannot be reached from {lifecycle.initial}; add a row into it or remove it"
-        if not lifecycle.perpetual and state.name not in ending:
-            yield f"state {state.name} has no way to a final state; add a row out of it, or mark it final=True"
-
-
-def _closure(start: set[str], edges: Mapping[str, set[str]]) -> set[str]:
-    reached, todo = set(start), list(start)
-    while todo:
-        for name in edges[todo.pop()] - reached:
-            reached.add(name)
-            todo.append(name)
-    return reached
+def _merged(there: State | None, new: State) -> State:
+    if there is None:
+        return new
+    return replace(
+        new,
+        gates=_joined(there.gates, new.gates),
+        on_enter=_joined(there.on_enter, new.on_enter),
+        on_exit=_joined(there.on_exit, new.on_exit),
+        activity=new.activity or there.activity,
+        doc=new.doc or there.doc,
+        outcome=new.outcome or (there.outcome if new.final else None),
+    )
 
 
 def _insert(rows: list[Row], row: Row) -> None:
@@ -306,10 +272,30 @@ def _insert(rows: list[Row], row: Row) -> None:
     rows.append(row)
 
 
-def _plain(name: object) -> str:
+def _joined(given: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
+    """The names that a state has, then the new ones; a new declaration that names one says where it stands."""
+    new = tuple(new)
+    return (*(name for name in given if name not in new), *new)
+
+
+def _names(given: Any, of: str) -> tuple[str, ...]:
+    """Several names; a text alone would be read letter by letter."""
+    names = () if isinstance(given, str) else tuple(given)
+    if isinstance(given, str) or not all(isinstance(name, str) for name in names):
+        raise LifecycleError(f"{of} must be a tuple of names, not {given!r}; for one, write (name,)")
+    return names
+
+
+def _all_of(kind: type[_T], given: Iterable[Any], of: str) -> tuple[_T, ...]:
+    found = tuple(given)
+    for each in found:
+        if not isinstance(each, kind):
+            raise LifecycleError(f"{of} holds {each!r}, which is a {type(each).__name__}; write {kind.__name__}(...)")
+    return found
+
+
+def _name(given: object, of: str) -> str:
     """An enum member's text as a plain `str`, so that states compare, hash and print alike everywhere."""
-    return str.__str__(name) if isinstance(name, str) else str(name)
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
+    if not isinstance(given, str):
+        raise LifecycleError(f"{of} must be a text, not {given!r}")
+    return str.__str__(given)

@@ -7,14 +7,16 @@ the very same callbacks in the very same order (a differential test holds it to 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from types import CodeType, FrameType, MappingProxyType
+from typing import Any, NamedTuple, NoReturn, cast
 
 from transitions import EventData, Machine, MachineError
 from transitions import State as MachineState
 from transitions.core import Event, Transition
 
+from .callbacks import refuse_awaitable
 from .errors import LifecycleError, ReentrantTransitionError, TransitionRefusedError
 from .forking import renew_in_children
 from .lifecycle import Hook, Lifecycle, Row
@@ -63,6 +65,10 @@ class Firing(EventData):
     def dest(self) -> str:
         """The state that is entered."""
         return self.row.dest
+
+
+_CHANGES = ("add_transition", "add_states", "remove_transition", "add_model")
+"""What `transitions` lets people do to a machine that runs; its other methods of the kind go through these."""
 
 
 class RowTransition(Transition):
@@ -131,9 +137,11 @@ def _compile_rows(machine: Machine, rows: Iterable[Transition]) -> Callable[[Any
     for row in rows:
         lines += [f"  event.transition = {name(row)}", *calls(row.prepare, "  ")]
         # transitions compares an answer; a guard of a lifecycle is tested for its truth, as people write them.
-        compared = "" if isinstance(row, RowTransition) else " == {target}"
+        test = "((answer := {asked}(event)) is True or answer is not False and {is_yes}(answer))"
+        test = test if isinstance(row, RowTransition) else "{asked}(event) == {target}"
         tests = [
-            f"{name(_resolve(each.func))}(event){compared.format(target=bool(each.target))}" for each in row.conditions
+            test.format(asked=name(_resolve(each.func)), is_yes=name(_is_yes), target=bool(each.target))
+            for each in row.conditions
         ]
         lines.append(f"  if {' and '.join(tests) or 'True'}:")
         lines += calls([*machine.before_state_change, *row.before], "    ")
@@ -147,6 +155,12 @@ def _compile_rows(machine: Machine, rows: Iterable[Transition]) -> Callable[[Any
     exec("\n".join([*lines, "  return False"]), names)  # noqa: S102 # text of names that were made above
     take: Callable[[Any], bool] = names["take"]
     return take
+
+
+def _is_yes(answer: Any) -> bool:
+    """What a guard answers is tested for its truth, as people write them; what is to be awaited has none."""
+    refuse_awaitable(answer)
+    return bool(answer)
 
 
 def _resolve(callback: Any) -> Callable[[Any], Any]:
@@ -218,13 +232,20 @@ class LifecycleMachine(Machine):
             condition = None if row.guard is None else lifecycle.guards[row.guard]
             self.add_transition(row.trigger, row.source, row.dest, conditions=condition, row=row)
         events = cast("Mapping[str, CompiledEvent]", self.events)  # made by `event_cls`
-        self._moving: set[int] = set()
+        self._moving: dict[int, Firing] = {}
         self.fire = _make_fire(self, {name: (event, event.compile()) for name, event in events.items()}, self._moving)
+        vars(self).update(dict.fromkeys(_CHANGES, self._refuse_change))
         renew_in_children(self._begin_in_child)
 
     def _begin_in_child(self) -> None:
         """In a child process: what another thread of the parent was just moving moves no more."""
         self._moving.clear()
+
+    def _refuse_change(self, *_: Any, **__: Any) -> NoReturn:
+        raise LifecycleError(
+            f"a machine runs the lifecycle that it was made of, and {self.lifecycle.name!r} cannot be changed; make another "
+            "machine of lifecycle.extended(states=..., rows=...); a model is handed to fire"
+        )
 
     def triggers_from(self, state: str) -> tuple[str, ...]:
         """The triggers that a state has a row for, in the order of the table."""
@@ -238,7 +259,7 @@ class LifecycleMachine(Machine):
 def _make_fire(
     machine: LifecycleMachine,
     by_trigger: Mapping[str, tuple[CompiledEvent, dict[str, _Compiled]]],
-    moving: set[int],
+    moving: dict[int, Firing],
 ) -> Callable[[Any, str], None]:
     # A function of its own, not a method: `Machine` has a `__getattr__`, which makes Python look every attribute of a
     # machine up the long way.
@@ -246,28 +267,36 @@ def _make_fire(
 
     def fire(model: Any, trigger: str) -> None:
         key = id(model)
-        if key in moving:
-            raise ReentrantTransitionError(
-                f"{trigger!r} was fired from a hook or guard while {machine.lifecycle.name} moves; "
-                "hooks may ask (invocation.cancel(), say), only the driver fires"
-            )
-        state = model.state
-        try:
-            event, by_source = by_trigger[trigger]
-            source, take = by_source[state]
-        except KeyError:
-            raise TransitionRefusedError(state, trigger, allowed=machine.triggers_from(state)) from None
         firing = new(Firing)  # as `Firing(...)` does, without a call
-        firing.state, firing.event, firing.machine, firing.model = source, event, machine, model
-        moving.add(key)
+        if moving.setdefault(key, firing) is not firing:  # one step, so that of two threads one is told
+            raise ReentrantTransitionError(_why_refused(machine.lifecycle.name, trigger, fire.__code__, key))
         try:
+            state = model.state
+            try:
+                event, by_source = by_trigger[trigger]
+                source, take = by_source[state]
+            except KeyError:
+                raise TransitionRefusedError(state, trigger, allowed=machine.triggers_from(state)) from None
+            firing.state, firing.event, firing.machine, firing.model = source, event, machine, model
             moved = take(firing)
         finally:
-            moving.discard(key)
+            del moving[key]
         if not moved:
             raise TransitionRefusedError(state, trigger, guards=machine.guards_of(state, trigger))
 
     return fire
+
+
+def _why_refused(lifecycle: str, trigger: str, fire: CodeType, key: int) -> str:
+    frame: FrameType | None = sys._getframe(2)  # beyond the `fire` that was refused
+    while frame is not None:
+        if frame.f_code is fire and frame.f_locals.get("key") == key:
+            return (
+                f"{trigger!r} was fired from a hook or guard while {lifecycle} moves; "
+                "hooks may ask (invocation.cancel(), say), only the driver fires"
+            )
+        frame = frame.f_back
+    return f"{trigger!r} was fired while another thread moves the same model through {lifecycle}; fire from one thread"
 
 
 def _check_hooks(lifecycle: Lifecycle, hooks: Mapping[str, Hook]) -> None:

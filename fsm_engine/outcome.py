@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ._traces import trace_text
 from .errors import Effect, ToolErrorCode
 from .redaction import MASK, short_name
-from .response import ToolResponse
+from .response import ErrorInfo, ToolResponse
 
 if TYPE_CHECKING:
     from .invocation import ToolInvocation
+    from .lifecycle import Outcome
 
 _SHORTEST_HIDDEN: Final = 4
 """Characters; a shorter value is found everywhere, and masking it would leave nothing to read."""
@@ -93,6 +94,71 @@ def cancelled_response(tool: str, why: str, *, effect: Effect) -> ToolResponse:
     return ToolResponse.error(
         ToolErrorCode.CANCELLED, f"{tool} was cancelled{because}.", reason="cancelled", effect=effect
     )
+
+
+def out_of_time(invocation: ToolInvocation) -> None:
+    """The deadline passed in a state of the user's. The error of an earlier attempt says more than that, so it stands."""
+    response, state = invocation.response, invocation.state
+    if response is not None and response.error_info is not None:
+        about = {"state": state, "reason": "deadline"}
+        invocation.response = response.with_facts(context={"unfinished": about})
+    else:
+        words = f"did not answer before the call's deadline, which passed in {state}."
+        effect = invocation.effect_so_far
+        invocation.response = timeout_response(invocation.tool_name, words, reason="deadline", effect=effect)
+
+
+def response_of_end(invocation: ToolInvocation, outcome: Outcome | None) -> ToolResponse:
+    """The response that goes with the final state that an invocation has reached, by whichever row.
+
+    The one rule that keeps state, response, event and log line in agreement: a state of results takes a result, one of
+    errors an error, one of cancellations the error that says so. What does not fit is put into words that do.
+
+    Args:
+        outcome: of the final state; `None`: it takes a result as well as an error.
+    """
+    response, tool, state = invocation.response, invocation.tool_name, invocation.state
+    info = None if response is None else response.error_info
+    if response is not None and (outcome is None or outcome == ("result" if info is None else "error")):
+        return response
+    if outcome == "cancelled":
+        is_one = response is not None and info is not None and info.code == ToolErrorCode.CANCELLED
+        return response if is_one and response is not None else _as_cancelled(invocation, info)
+    if outcome == "result":
+        return _as_result(tool, state, info)
+    return _as_error(invocation)
+
+
+def _as_cancelled(invocation: ToolInvocation, info: ErrorInfo | None) -> ToolResponse:
+    why, effect = invocation.cancel_reason, invocation.effect_so_far
+    response = cancelled_response(invocation.tool_name, why, effect=effect)
+    return response if info is None else response.with_facts(context={"error": _brief(info)})
+
+
+def _as_result(tool: str, state: str, info: ErrorInfo | None) -> ToolResponse:
+    if info is None:
+        return ToolResponse.partial(f"{tool} ended as {state} without a result.", reason="no_response")
+    reason = info.reason or info.code.lower()
+    return ToolResponse.partial(info.message, reason=reason, context={"error": _brief(info)})
+
+
+def _as_error(invocation: ToolInvocation) -> ToolResponse:
+    tool, effect = invocation.tool_name, invocation.effect_so_far
+    if invocation.response is None:
+        words = f"{tool} ended as {invocation.state} without a response."
+        return ToolResponse.error(ToolErrorCode.INTERNAL_ERROR, words, reason="no_response", effect=effect)
+    return ToolResponse.error(
+        ToolErrorCode.EXECUTION_ERROR,
+        f"{tool} has answered, but its result was not accepted.",
+        reason="result_refused",
+        effect=effect,
+        transient=False,
+        counts=False,
+    )
+
+
+def _brief(error: ErrorInfo) -> dict[str, str]:
+    return {"code": error.code, "message": error.message}
 
 
 _OF_ONE_CALL = frozenset({"time_ms", "attempts", "queue_ms", "tool", "arguments", "call_id", "notes", "approval"})

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from ..errors import ToolErrorCode
 from ..invocation import ToolInvocation
 from ..jsonable import to_jsonable
+from ..lifecycle import Outcome
 from ..machine import Firing
-from ..response import ToolResponse, complete_later, completed
+from ..outcome import response_of_end
+from ..response import complete_later, completed
 from .logging import Levels, log_end, log_transition
 from .publishing import publish_transition
 
 
-def record_transitions(final_states: frozenset[str], initial: str, logger: Any) -> Callable[[Firing], None]:
+def record_transitions(outcomes: Mapping[str, Outcome | None], initial: str, logger: Any) -> Callable[[Firing], None]:
     """The hook `record`: history first, so that all who are told see it; then the event stream; then the log.
 
     One hook for the three, since each of them is asked at every transition and most transitions are watched by nobody.
+
+    Args:
+        outcomes: the kind of response that each final state takes.
     """
     levels = Levels(logger)
     is_debug = levels.is_debug
@@ -27,10 +31,10 @@ def record_transitions(final_states: frozenset[str], initial: str, logger: Any) 
         row = event.transition.row
         now = invocation.clock.monotonic()
         invocation.moves.append((row, now))
-        is_final = row.dest in final_states
+        is_final = row.dest in outcomes
         if is_final:
             invocation.ended_at = now
-            _complete(invocation, now)
+            _complete(invocation, outcomes[row.dest], now)
         sink = invocation.sink
         if sink is not None:
             publish_transition(invocation, sink, row, row.source == initial)
@@ -42,14 +46,8 @@ def record_transitions(final_states: frozenset[str], initial: str, logger: Any) 
     return record
 
 
-def _complete(invocation: ToolInvocation, now: float) -> None:
-    response = invocation.response
-    if response is None:  # a lifecycle of the user's that ends without anybody having answered
-        response = ToolResponse.error(
-            ToolErrorCode.INTERNAL_ERROR,
-            f"{invocation.tool_name} ended as {invocation.state} without a response.",
-            reason="no_response",
-        )
+def _complete(invocation: ToolInvocation, outcome: Outcome | None, now: float) -> None:
+    response = response_of_end(invocation, outcome)
     call, spec = invocation.call, invocation.spec
     arguments: Mapping[str, Any] | None = invocation.arguments
     if spec is not None and spec.hides and arguments is not None:

@@ -141,9 +141,9 @@ INVOCATION = Lifecycle(
         State("EXECUTING", on_exit=("release_lease",), activity="run one attempt", doc="The tool runs."),
         State("RETRYING", activity="wait before the next attempt", doc="The attempt failed in a way that may pass."),
         State("FALLING_BACK", activity="fetch a substitute", doc="Something else answers."),
-        State("COMPLETED", final=True, doc="There is a result, whole or partial."),
-        State("FAILED", final=True, doc="There is an error that says what to do next."),
-        State("CANCELLED", final=True, doc="Somebody no longer wanted it."),
+        State("COMPLETED", final=True, outcome="result", doc="There is a result, whole or partial."),
+        State("FAILED", final=True, outcome="error", doc="There is an error that says what to do next."),
+        State("CANCELLED", final=True, outcome="cancelled", doc="Somebody no longer wanted it."),
     ),
     rows=(
         Row("PENDING", "validate", "VALIDATING", doc="The call has been read; what is wrong with it is judged next."),

@@ -170,11 +170,14 @@ async def test_no_retry_is_begun_that_would_come_after_the_deadline() -> None:
     assert invocation.error.code == "NETWORK_ERROR"
 
 
-async def test_a_callers_deadline_comes_before_the_tools() -> None:
-    script, spec = scripted(ConnectionError("gone"), idempotent=True, deadline=1.0, retry=ONE_SECOND)
+@pytest.mark.parametrize(("own", "callers", "calls"), [(2.5, 10.0, 3), (10.0, 1.5, 2), (None, 1.5, 2), (2.5, None, 3)])
+async def test_of_the_tools_deadline_and_the_callers_the_shorter_holds(
+    own: float | None, callers: float | None, calls: int
+) -> None:
+    script, spec = scripted(ConnectionError("gone"), idempotent=True, deadline=own, retry=ONE_SECOND)
     engine = virtual(spec)
-    await play(engine, engine.invoke("t", deadline=10.0))
-    assert script.calls == 4
+    await play(engine, engine.invoke("t", deadline=callers))
+    assert script.calls == calls
 
 
 async def test_a_timed_out_attempt_is_followed_by_another_where_that_is_safe() -> None:

@@ -24,6 +24,10 @@ def no(event: object) -> bool:
     return False
 
 
+async def answers_later(event: object) -> bool:
+    return False
+
+
 GUARDS = {"yes": yes, "no": no}
 A, B, END = State("A"), State("B"), State("END", final=True)
 
@@ -88,7 +92,22 @@ UNSOUND: dict[str, tuple[Callable[[], Lifecycle], str]] = {
     ),
     "guard that is no function": (
         lambda: lifecycle(A_TO_B, B_TO_END, guards={"maybe": "is_ready"}),
-        "guard 'maybe' is not a function; give a function that takes the event and answers a bool",
+        "guard 'maybe' must be a function, not str",
+    ),
+    "guard that is a coroutine function": (
+        lambda: lifecycle(A_TO_B, Row("B", "go", "END", guard="later"), guards={"later": answers_later}),
+        (
+            "guard 'later' is a coroutine or generator function, but a transition waits for nothing, and what a guard "
+            "answers is taken as it is; make it a plain function, and do what takes time in an activity"
+        ),
+    ),
+    "guard without a parameter": (
+        lambda: lifecycle(A_TO_B, B_TO_END, guards={"blind": lambda: True}),
+        "guard 'blind' cannot be called with one argument, the event; give the guard that parameter",
+    ),
+    "outcome of a state that goes on": (
+        lambda: lifecycle(A_TO_B, B_TO_END, states=(A, State("B", outcome="error"), END)),
+        "state B has an outcome and is not final; take the outcome out, or mark it final=True",
     ),
     "unknown source": (
         lambda: lifecycle(A_TO_B, B_TO_END, Row("C", "go", "END")),
@@ -318,8 +337,8 @@ def test_names_are_plain_strings_whatever_they_were_declared_as() -> None:
     built = Lifecycle(
         "light",
         Light.OFF,
-        (State(Light.OFF), State(Light.ON, final=True), State(7)),  # type: ignore[arg-type]  # a number, by mistake
-        (Row(Light.OFF, Light.PRESS, Light.ON), Row(Light.OFF, "count", "7"), Row("7", Light.PRESS, Light.ON)),
+        (State(Light.OFF), State(Light.ON, final=True)),
+        (Row(Light.OFF, Light.PRESS, Light.ON),),
     )
     names = [built.initial, *built.by_name, *built.triggers, *(n for r in built.rows for n in (r.source, r.dest))]
     assert {type(name) for name in names} == {str}
