@@ -37,12 +37,14 @@ async def stop(invocation: ToolInvocation, run: EagerRun, clock: Clock, grace: f
     ends = clock.monotonic() + grace
     if invocation.deadline is not None:
         ends = min(ends, invocation.deadline)
-    for _ in range(_TURNS_TO_CLEAN_UP):
-        if run.finished:
-            return
-        await invocation.give_way()
     while not run.finished and clock.monotonic() < ends:
         await invocation.pause(ends)
+    turns = 0
+    while not run.finished and turns < _TURNS_TO_CLEAN_UP:
+        turns += 1
+        await invocation.give_way()
+    if turns and run.finished:
+        await invocation.give_way()  # what it has called back with `call_soon` is heard first, as after a `pause`
 
 
 @dataclass(frozen=True, slots=True)
