@@ -1,6 +1,6 @@
 // A call as a card: what it is, where it is, how it came there, what came out, and what a person may do about it.
 
-import { h, setAttribute, setText, shortJson, stateWords } from "./dom.js";
+import { h, setAttribute, setText, shortJson, stateWords, visible } from "./dom.js";
 import { isJson, layOut, oneLine, shownJson } from "./exact-json.js";
 import { Question } from "./question.js";
 import { seconds } from "./tool-stream.js";
@@ -222,9 +222,9 @@ export function pillWords(call) {
  * @param {unknown} value @param {string} [text]  its exact JSON
  */
 function plainly(value, text) {
-  if (typeof value !== "string" && text !== undefined) return shortJson(oneLine(text));
-  if (typeof value === "string" && (value.trim() !== value || value === "" || isJson(value))) return shortJson(JSON.stringify(value));
-  return shortJson(value);
+  if (typeof value !== "string" && text !== undefined) return visible(shortJson(oneLine(text)));
+  if (typeof value === "string" && (value.trim() !== value || value === "" || isJson(value))) return visible(shortJson(JSON.stringify(value)));
+  return visible(shortJson(value));
 }
 
 /** @param {HTMLElement} part @param {CallState} call */
@@ -233,7 +233,7 @@ function showDecision(part, call) {
   const who = typeof by === "string" ? ` by ${by}` : "";
   const why = typeof reason === "string" ? `: ${reason}` : "";
   const said = verdict === "expired" ? "Nobody answered in time" : `${words(String(verdict)).replace(/^./, (first) => first.toUpperCase())}${who}${why}`;
-  const shown = (/** @type {string | null} */ text) => (text === null ? "nothing" : shortJson(oneLine(text)));
+  const shown = (/** @type {string | null} */ text) => (text === null ? "nothing" : visible(shortJson(oneLine(text))));
   const edit = call.changes.map(([name, before, after]) => `${name} ${shown(before)} → ${shown(after)}`);
   setText(part, edit.length === 0 ? said : `${said}, changed: ${edit.join("; ")}`);
 }

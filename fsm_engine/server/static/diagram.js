@@ -128,7 +128,7 @@ export class Diagram {
     const box = svg("g", { class: `node${state.final ? " is-final" : ""}`, "data-state": state.name, transform: `translate(${centre.x} ${centre.y})` },
       svg("title", {}, `${state.name}: ${state.doc}`),
       svg("rect", { x: -NODE.width / 2, y: -NODE.height / 2, width: NODE.width, height: NODE.height, rx: state.final ? NODE.height / 2 : 8 }),
-      svg("text", { class: "name", "text-anchor": "middle", y: 3.5 }, shortName(state.name)),
+      svg("text", { class: "name", "text-anchor": "middle", y: 4.5 }, shortName(state.name)),
       svg("text", { class: "visits", "text-anchor": "end", x: NODE.width / 2 - 2, y: -NODE.height / 2 - 4 }));
     this.#nodes.set(state.name, box);
     return box;

@@ -62,6 +62,14 @@ export function stateWords(state) {
   return state.toLowerCase().replaceAll("_", " ");
 }
 
+// What shows nothing, or changes how the rest is shown: control and format characters and their like.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0f\uffa0]/gu;
+
+/** A text with escapes in the place of what could not be seen. @param {string} text */
+export function visible(text) {
+  return text.replace(UNSEEN, (sign) => `\\u${/** @type {number} */ (sign.codePointAt(0)).toString(16).padStart(4, "0")}`);
+}
+
 /** A value of JSON in one line, not too long. @param {unknown} value @param {number} [limit] */
 export function shortJson(value, limit = 160) {
   const text = typeof value === "string" ? value : JSON.stringify(value);

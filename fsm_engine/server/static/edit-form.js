@@ -103,19 +103,22 @@ export class EditForm {
     try {
       await this.acts.check(text);
     } catch (error) {
-      this.#fail(error instanceof Error ? error.message : String(error));
-      this.#blame(/** @type {any} */ (error)?.issues ?? []);
+      const isShown = this.#blame(/** @type {any} */ (error)?.issues ?? []);
+      this.#fail(isShown ? "The engine would refuse this; the fields say why." : error instanceof Error ? error.message : String(error));
     }
     return undefined;
   }
 
-  /** Show each issue at its field. @param {{ path: string, message: string }[]} issues */
+  /** Show each issue at its field; false: one of them is of none. @param {{ path: string, message: string }[]} issues */
   #blame(issues) {
+    let areShown = issues.length > 0;
     for (const issue of issues) {
       const field = this.#fields.get(issue.path) ?? this.#fields.get(/^[^.[]*/.exec(issue.path)?.[0] ?? "");
-      if (field !== undefined) blame(field, issue.message);
+      if (field === undefined) areShown = false;
+      else blame(field, issue.message);
     }
     /** @type {HTMLElement | null} */ (this.place.querySelector("[aria-invalid=true]"))?.focus();
+    return areShown;
   }
 
   /** @param {string} why */

@@ -23,7 +23,7 @@
  * @property {Edge[]} edges
  */
 
-export const NODE = { width: 118, height: 30 };
+export const NODE = { width: 148, height: 34 };
 const GAP = { x: 16, y: 36 };
 const LANE = 10; // what a line takes up where it passes a layer
 const SWEEPS = 12;

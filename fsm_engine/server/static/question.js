@@ -16,7 +16,7 @@ class Reading {
     const count = text.split("\n").length;
     this.isRead = false;
     this.end = h("span", { class: "reading-end" });
-    const box = h("div", { class: "reading-text", tabindex: "0", role: "region", "aria-label": label }, h("pre", {}, h("code", {}, ...shown)), this.end);
+    const box = this.box = h("div", { class: "reading-text", tabindex: "0", role: "region", "aria-label": label }, h("pre", {}, h("code", {}, ...shown)), this.end);
     const open = h("button", { type: "button", class: "button is-quiet", onclick: () => (this.element.classList.remove("is-long"), open.remove(), box.focus()) },
       count > 1 ? `Show all ${count} lines` : "Show all of it");
     const isLong = count > LONG || text.length > LONG_TEXT;
@@ -72,7 +72,9 @@ export class Question {
       const changes = edited === null ? [] : difference(before, layOut(edited));
       const shown = edited === null ? shownJson(before) : changes.map(changedLine);
       this.#reading = new Reading(shown, edited === null ? before : changes.map(({ line }) => line).join("\n"), `Arguments of ${this.name}`, () => this.#update());
+      const hadFocus = this.stage.contains(document.activeElement);
       this.stage.replaceChildren(this.#reading.element);
+      if (hadFocus) this.#reading.box.focus(); // or the focus would be lost with the form
     }
     const what = edited === null ? "Approve" : "Approve with these changes";
     setText(this.approve, what);
