@@ -3,6 +3,7 @@
 Begin with `ToolEngine` and `tool`; `Lifecycle` is for those who extend the machine.
 """
 
+from . import _annotations as _annotations
 from .agent import Agent, AgentRun
 from .alerts import Alert, AlertKind
 from .approval import Approval, Approve, Decision, Deny, Verdict

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ._codes import SAID_NOTHING, Effect, code_facts, code_text
 from ._issue import Issue
+from ._json import JsonValue
 from .jsonable import clean_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ._json import JsonValue
 
 __all__ = ["ErrorInfo"]
 

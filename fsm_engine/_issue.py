@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ._json import JsonValue
 from .jsonable import clean_text, to_jsonable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ._json import JsonValue
 
 __all__ = ["Issue"]
 

@@ -42,7 +42,7 @@ class Invalid:
     allowed: Any = None
 
 
-ValidatorAnswer: TypeAlias = "bool | tuple[bool, str] | Invalid | Sequence[Invalid] | None"
+ValidatorAnswer: TypeAlias = bool | tuple[bool, str] | Invalid | Sequence[Invalid] | None
 Validator: TypeAlias = Callable[[Mapping[str, Any]], ValidatorAnswer]
 
 

@@ -49,8 +49,8 @@ def canonical_json(arguments: Any) -> str:
     r"""One text for equal arguments, whatever the order of their keys.
 
     Example:
-        >>> canonical_json({"b": 1, "a": "é"})
-        '{"a":"\\\u00e9","b":1}'
+        >>> print(canonical_json({"b": 1, "a": "é"}))
+        {"a":"\u00e9","b":1}
     """
     return _encode(arguments)
 

@@ -72,6 +72,7 @@ def to_jsonable(value: Any, *, max_depth: int = MAX_DEPTH, max_size: int = MAX_S
     Raises:
         ValueError: A bound is out of its range.
 
+    >>> import datetime
     >>> to_jsonable({"when": datetime.date(2024, 5, 20), "tags": {"b", "a"}, "raw": object()})
     Jsonable(value={'when': '2024-05-20', 'tags': ['a', 'b'], 'raw': '<builtins.object>'}, lossy=('$.raw',), truncated=False)
     """

@@ -27,6 +27,8 @@ from .validators import Validator, as_validators
 if TYPE_CHECKING:
     from .response import ErrorInfo
     from .schema import CompiledSchema
+else:
+    CompiledSchema = Any  # for who reads annotations; importing it takes as long as all the rest together
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_APPROVAL_TIMEOUT = 600.0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ._json import JsonValue
 from .jsonable import json_text, to_jsonable
-
-if TYPE_CHECKING:
-    from ._json import JsonValue
 
 __all__ = ["MIN_LIMIT", "shorten", "shorten_json"]
 

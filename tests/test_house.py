@@ -87,7 +87,7 @@ ROOMS = (
     ("activities", "hooks"),
     ("assembly", "driver"),
     ("engine",),
-    ("live_run", "model_chunks", "providers"),
+    ("_annotations", "live_run", "model_chunks", "providers"),
     ("agent_turn",),
     ("agent", "run_store"),
     (

@@ -57,7 +57,7 @@ def encode(name: str, number: int | None, text: str) -> str:
     r"""One message.
 
     >>> encode("final_answer", 7, '{"content":"42"}')
-    'event: final_answer\\nid: 7\\ndata: {"content":"42"}\\n\\n'
+    'event: final_answer\nid: 7\ndata: {"content":"42"}\n\n'
     """
     identity = "" if number is None else f"id: {number}\n"
     return f"event: {name}\n{identity}data: {text}\n\n"
