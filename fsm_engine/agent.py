@@ -12,8 +12,8 @@ from .agent_turn import Turn, key
 from .call_group import Ending, RunEnd
 from .engine import ToolEngine
 from .errors import ConfigurationError, ToolError, ToolErrorCode, classify
-from .hooks.logging import engine_logger
 from .live_run import LiveRun
+from .log_lines import engine_logger
 from .model_chunks import Message, Model, check_model
 from .providers.definitions import openai_definitions
 from .providers.streamed_call import StreamedCall

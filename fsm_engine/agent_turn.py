@@ -11,8 +11,8 @@ from .call_group import let_others_in
 from .calls import duplicate_id_error, fingerprint
 from .errors import EngineClosedError, ToolError, ToolErrorCode
 from .events import FinalAnswerEvent, ThinkingEvent, ToolArgumentsEvent, ToolErrorEvent
-from .hooks.logging import engine_logger
 from .invocation import ToolInvocation
+from .log_lines import engine_logger
 from .model_chunks import chunks_of
 from .outcome import error_response
 from .providers.openai_chat import history_message, response_to_message

@@ -11,6 +11,7 @@ from typing import Any
 from .breaker import BreakerEvent, CircuitBreaker
 from .clock import Clock
 from .errors import ConfigurationError
+from .log_lines import tell_fault
 from .spec import ToolSpec
 from .states.circuit import CircuitState
 
@@ -103,10 +104,8 @@ class Alerts:
         for receiver in tuple(self._receivers):
             try:
                 receiver(alert)
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:  # noqa: BLE001 # whatever it is, it is the receiver's own affair
-                self._logger.error("alert receiver failed", kind=str(kind), exception_type=type(error).__name__)
+                tell_fault(self._logger, "alert receiver failed", error, kind=str(kind))
 
     def circuit_changed(self, breaker: CircuitBreaker, event: BreakerEvent, spec: ToolSpec | None) -> None:
         """A circuit has moved into another state.

@@ -135,7 +135,7 @@ class CircuitBreaker(Circuit):
     def try_acquire(self) -> Permit | None:
         """Take a permit for one call, at once and without waiting; `None`: the call must not be made."""
         state = self._stay
-        if state.admits_freely and self._state_storage.state == self._agreed:
+        if state.admits_freely and self._said() == self._agreed:
             return Permit(self, state)
         self._catch_up(asked=True)
         with self._lock:
@@ -153,7 +153,7 @@ class CircuitBreaker(Circuit):
 
         It asks as a caller does: an open circuit whose wait is over becomes half-open, and is then not open.
         """
-        if self._stay.admits_freely and self._state_storage.state == self._agreed:
+        if self._stay.admits_freely and self._said() == self._agreed:
             return False
         return self._catch_up(asked=True).refuses
 
@@ -204,7 +204,7 @@ class CircuitBreaker(Circuit):
                 try:
                     if exclusion(exception):
                         return False
-                except Exception as raised:  # noqa: BLE001 - a predicate may raise anything, and must not decide by it
+                except BaseException as raised:  # noqa: BLE001 - a predicate may raise anything, and must not decide by it
                     log_fault("circuit breaker predicate failed", raised, breaker=self.name)
         return True
 

@@ -22,7 +22,7 @@ from .breaker_states import NAMES, STATES, BreakerState
 from .clock import Clock, SystemClock, TimerHandle
 from .errors import ConfigurationError
 from .forking import renew_in_children
-from .log_lines import log_warning
+from .log_lines import log_fault, log_warning
 from .machine import LifecycleMachine
 from .states.circuit import CIRCUIT, CircuitState
 
@@ -78,6 +78,7 @@ class Circuit(pybreaker.CircuitBreaker):
         self._position = _Position(self.policy.recovery == "automatic")
         self._stay = STATES[CIRCUIT.initial](self, self.policy, self.clock, self.clock.monotonic(), None)
         self._timer: tuple[TimerHandle, int] | None = None  # and the thread that set it
+        self._is_storage_lost = False
         self._agreed = NAMES[CircuitState.CLOSED]  # what the storage said when last read or written
         self._recent: deque[BreakerEvent] = deque(maxlen=history)
         self._outbox: deque[_Message] = deque()
@@ -202,7 +203,7 @@ class Circuit(pybreaker.CircuitBreaker):
 
     def _catch_up(self, *, asked: bool) -> BreakerState:
         """Make the moves that another process or the passing of time has decided; `asked`: for a caller."""
-        said = self._state_storage.state
+        said = self._said()
         if said != self._agreed:
             self._adopt(said)
         if self._stay.is_over(self.clock.monotonic(), asked=asked):
@@ -213,12 +214,36 @@ class Circuit(pybreaker.CircuitBreaker):
             self._deliver()
         return self._stay
 
+    def _said(self) -> str:
+        """What the storage says; while it cannot be read, what it said last."""
+        try:
+            said: str = self._state_storage.state
+        except BaseException as raised:  # noqa: BLE001 - a storage is a watcher, too: it must not decide about a call
+            self._lost_storage(raised)
+            return self._agreed
+        self._is_storage_lost = False
+        return said
+
+    def _seconds_open(self) -> float:
+        """How long the storage says that the circuit has been open."""
+        try:
+            opened_at = self._state_storage.opened_at
+            return 0.0 if opened_at is None else max(0.0, self.clock.wall() - opened_at.timestamp())
+        except BaseException as raised:  # noqa: BLE001 - as above
+            self._lost_storage(raised)
+            return 0.0
+
+    def _lost_storage(self, raised: BaseException) -> None:
+        """The storage cannot be read: said once, until it can be again."""
+        if not self._is_storage_lost or isinstance(raised, KeyboardInterrupt):
+            log_fault("circuit breaker callback failed", raised, breaker=self.name, callback="state_storage")
+        self._is_storage_lost = True
+
     def _adopt(self, said: str) -> None:
         """Follow what somebody else has written into the storage."""
         since = self.clock.monotonic()
-        opened_at = self._state_storage.opened_at if said == pybreaker.STATE_OPEN else None
-        if opened_at is not None:
-            since -= max(0.0, self.clock.wall() - opened_at.timestamp())
+        if said == pybreaker.STATE_OPEN:
+            since -= self._seconds_open()
         with self._lock:
             if self._outbox or self._is_delivering or said == self._agreed:
                 return  # this circuit's own change is on its way there, or another thread was first

@@ -61,8 +61,8 @@ class BreakerEvent:
 
 
 def isolated(what: str, breaker: str | None, callback: Callable[..., object], *args: object, **kwargs: object) -> None:
-    """Run what somebody else wrote: an exception of theirs is logged, and nobody else sees it."""
+    """Run what somebody else wrote: whatever it raises is logged (`tell_fault`), and nobody else sees it."""
     try:
         callback(*args, **kwargs)
-    except Exception as raised:  # noqa: BLE001 - a listener may raise anything, and must not decide about a call
+    except BaseException as raised:  # noqa: BLE001 - a listener may raise anything, and must not decide about a call
         log_fault("circuit breaker callback failed", raised, breaker=breaker, callback=what)

@@ -26,9 +26,10 @@ from .errors import ConfigurationError, EngineClosedError, ToolError, ToolErrorC
 from .events import Event
 from .forking import renew_in_children
 from .health import HealthReport, HealthStatus, ToolHealth, read_probe, skipped
-from .hooks.logging import engine_logger, log_late_result, say_what_was_hardly_meant
+from .hooks.logging import log_late_result, say_what_was_hardly_meant
 from .invocation import EventSink, ToolInvocation
 from .lifecycle import Lifecycle
+from .log_lines import engine_logger, tell_fault
 from .message_forms import read_calls
 from .outcome import error_response
 from .oversight import Activity, Oversight
@@ -553,10 +554,8 @@ class ToolEngine:
         def sink(event: Event) -> None:
             try:
                 publish(event)
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:  # noqa: BLE001 # whatever it is, it is the stage's own affair
-                logger.error("publish failed", event_type=event.type, exception_type=type(error).__name__)
+                tell_fault(logger, "publish failed", error, event_type=event.type)
 
         return sink
 

@@ -10,6 +10,7 @@ from .callbacks import callback_problem, refuse_awaitable
 from .errors import ConfigurationError, Effect, ToolError, ToolErrorCode
 from .invocation import ToolInvocation
 from .lifecycle import Hook, Lifecycle, State
+from .log_lines import tell_fault
 from .machine import Firing
 from .outcome import broken_tool_response, error_response
 
@@ -160,11 +161,8 @@ def observer(function: Hook, logger: Any) -> Hook:
             answer = function(event)
             if answer is not None:
                 refuse_awaitable(answer)
-        except KeyboardInterrupt:
-            raise
-        # A hook that lets a CancelledError out has not been cancelled: nothing is awaited here.
         except BaseException as error:  # noqa: BLE001 # whatever it is, it is the observer's own affair
-            logger.error("hook failed", hook=_function_name(function), exception_type=type(error).__name__)
+            tell_fault(logger, "hook failed", error, hook=_function_name(function))
         finally:
             invocation.heading_for = None
 
@@ -184,7 +182,7 @@ def _as_gate(function: Hook, logger: Any) -> Hook:
             raise
         except BaseException as error:  # noqa: BLE001 # nothing that a gate raises leaves an invocation without an end
             name = _function_name(function)
-            logger.error("gate failed", gate=name, exception_type=type(error).__name__, uid=invocation.uid)
+            tell_fault(logger, "gate failed", error, gate=name, uid=invocation.uid)
             invocation.refuse(broken_tool_response(invocation.tool_name, f"the gate {name}", error))
 
     return decide

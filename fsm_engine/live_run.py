@@ -11,7 +11,7 @@ from .call_group import CallGroup, Ending, RunEnd
 from .engine import ToolEngine
 from .errors import FsmEngineError, classify
 from .events import Event, RunEndedEvent
-from .hooks.logging import engine_logger
+from .log_lines import engine_logger
 from .message_forms import read_calls
 from .ownership import Owner, current_owner
 from .run_log import Reader, RunLog

@@ -6,82 +6,18 @@ No line carries arguments or results, so none can carry a secret.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ..attempt import Attempt
 from ..invocation import ToolInvocation
 from ..lifecycle import Row
+from ..response import Issue
 from ..spec import ToolSpec
+from ..states.invocation import ToolState
 
-
-def engine_logger() -> Any:
-    """The engine's logger, bound when the engine is made.
-
-    Where structlog has not been configured, lines go to the standard library's logger `fsm_engine`, as those of a
-    library should: warnings are seen, the rest only by who asks for it.
-    """
-    import structlog  # not before an engine is made: see log_lines
-
-    if structlog.is_configured():
-        return EngineLogger(structlog.get_logger("fsm_engine").bind())
-    plain = logging.getLogger("fsm_engine")
-    return EngineLogger(
-        structlog.wrap_logger(
-            plain,
-            wrapper_class=structlog.stdlib.BoundLogger,
-            processors=[
-                structlog.stdlib.filter_by_level,
-                _in_brief,
-                structlog.processors.KeyValueRenderer(key_order=["event"]),
-            ],
-        ).bind(),
-        plain.isEnabledFor,
-    )
-
-
-def _in_brief(_logger: Any, _method: str, facts: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Without what is empty, and without the frames of a failure: who wants those configures structlog."""
-    return {name: fact for name, fact in facts.items() if fact not in (None, "") and name != "detail"}
-
-
-class EngineLogger:
-    """A structlog logger that watches and can break nothing: a line that cannot be written is lost.
-
-    Args:
-        logger: a bound structlog logger.
-        is_enabled: the standard library's `isEnabledFor` behind it, if there is one.
-    """
-
-    def __init__(self, logger: Any, is_enabled: Callable[[int], bool] | None = None) -> None:
-        self._logger = logger
-        if is_enabled is not None:
-            self.isEnabledFor = is_enabled
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._logger, name)
-
-    def debug(self, event: str, **facts: Any) -> None:
-        """Write a line of this level."""
-        with suppress(Exception):
-            self._logger.debug(event, **facts)
-
-    def info(self, event: str, **facts: Any) -> None:
-        """Write a line of this level."""
-        with suppress(Exception):
-            self._logger.info(event, **facts)
-
-    def warning(self, event: str, **facts: Any) -> None:
-        """Write a line of this level."""
-        with suppress(Exception):
-            self._logger.warning(event, **facts)
-
-    def error(self, event: str, **facts: Any) -> None:
-        """Write a line of this level."""
-        with suppress(Exception):
-            self._logger.error(event, **facts)
+_ISSUES_SHOWN = 5
 
 
 class Levels:
@@ -111,7 +47,9 @@ def _always(level: int) -> bool:
 
 
 def log_transition(logger: Any, invocation: ToolInvocation, row: Row) -> None:
-    """A line for a transition."""
+    """A line for a transition; one away from a failed attempt says what it failed with, also if another one follows."""
+    error = invocation.error if row.source == ToolState.EXECUTING and invocation.ended_at is None else None
+    failure = {} if error is None else {"code": error.code, "detail": error.detail}
     logger.debug(
         "transition",
         tool=invocation.tool_name,
@@ -124,6 +62,7 @@ def log_transition(logger: Any, invocation: ToolInvocation, row: Row) -> None:
         dest=row.dest,
         attempt=len(invocation.attempts),
         elapsed_ms=round((invocation.moves[-1][1] - invocation.started_at) * 1000, 3),
+        **failure,
     )
 
 
@@ -148,7 +87,17 @@ def log_end(logger: Any, levels: Levels, invocation: ToolInvocation) -> None:
         logger.info("tool call ended", **facts)
     else:
         facts |= {"code": error.code, "reason": error.reason, "exception_type": error.exception_type}
-        (logger.warning if is_warning else logger.info)("tool call failed", detail=error.detail, **facts)
+        if error.issues:
+            facts["issues"] = _in_brief(error.issues)
+        # Of a call that was refused for its arguments, the frames would be the engine's own.
+        detail = error.detail if is_warning or invocation.attempts or not error.issues else ""
+        (logger.warning if is_warning else logger.info)("tool call failed", detail=detail, **facts)
+
+
+def _in_brief(issues: tuple[Issue, ...]) -> str:
+    """Path and rule of the first checks that failed; the message is the model's."""
+    brief = [f"{issue.path or 'top level'} ({issue.rule or issue.reason})" for issue in issues[:_ISSUES_SHOWN]]
+    return ", ".join(brief) + (f" and {len(issues) - _ISSUES_SHOWN} more" if len(issues) > _ISSUES_SHOWN else "")
 
 
 def say_what_was_hardly_meant(logger: Any, spec: ToolSpec) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +14,7 @@ import structlog
 
 from fsm_engine import ToolCall, ToolContext, ToolError, tool
 
-from ..support import logged, virtual
+from ..support import logged, play, virtual
 
 
 @tool
@@ -109,3 +113,58 @@ async def test_a_tools_own_logger_knows_the_call() -> None:
     assert (line["tool"], line["call_id"], line["uid"], line["attempt"], line["extra"]) == (
         *("says", "c1", invocation.uid, 1, 1),
     )
+
+
+async def _price(item: str, count: int = 1) -> float:
+    return {"tea": 3.5}[item] * count
+
+
+async def test_by_default_a_fault_is_told_with_the_authors_frames_and_a_refusal_with_path_and_rule(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, logger="fsm_engine"):
+        engine = virtual(tool(name="price")(_price))
+        await engine.invoke("price", {"item": "coffee"})
+        await engine.invoke("price", {"count": "two", "made up by the model: hunter2": 1})
+    fault, refused = (record.getMessage() for record in caplog.records)
+    assert "builtins.KeyError: 'coffee'" in fault
+    assert f"{__file__}:" in fault
+    assert " in _price" in fault
+    assert "count (type)" in refused
+    assert "item (required)" in refused
+    assert "two" not in refused
+    assert "hunter2" not in refused
+    assert len(refused.splitlines()) == 1
+
+
+async def test_an_attempt_that_is_tried_again_says_why_in_the_line_of_its_transition() -> None:
+    failures = iter([ConnectionError("north refused")])
+
+    @tool(read_only=True, max_retries=1)
+    async def ask() -> str:
+        for error in failures:
+            raise error
+        return "good"
+
+    with logged() as lines:
+        engine = virtual(ask)
+        await play(engine, engine.invoke("ask"))
+    (line,) = [line for line in lines if line.get("dest") == "RETRYING"]
+    assert line["code"] == "NETWORK_ERROR"
+    assert "north refused" in line["detail"]
+    assert f"{__file__}:" in line["detail"]
+
+
+def test_the_page_on_logging_runs_and_prints_what_it_shows() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "logging.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    well, fault, exception, place, refused, *rest = done.stdout.splitlines()
+    assert not rest
+    assert well.startswith("INFO event='tool call ended' tool='price'")
+    assert fault.startswith("WARNING event='tool call failed' tool='price'")
+    assert "exception_type='KeyError'" in fault
+    assert exception == "    builtins.KeyError: 'coffee'"
+    assert place.endswith("in price")
+    assert refused.startswith("INFO event='tool call failed' tool='price'")
+    assert refused.endswith("issues='count (type), item (required)'")
