@@ -116,6 +116,7 @@ async def test_a_tools_own_logger_knows_the_call() -> None:
 
 
 async def _price(item: str, count: int = 1) -> float:
+    """What so many of an item cost."""
     return {"tea": 3.5}[item] * count
 
 
