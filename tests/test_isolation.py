@@ -31,7 +31,7 @@ def raising(kind: type[BaseException]) -> Callable[..., Any]:
 
 class Listener(pybreaker.CircuitBreakerListener):
     def __init__(self, kind: type[BaseException]) -> None:
-        self.before_call = self.success = self.failure = self.state_change = raising(kind)  # type: ignore[method-assign]
+        self.before_call = self.success = self.failure = self.state_change = raising(kind)  # type: ignore[method-assign]  # each of them raises
 
 
 class Storage(pybreaker.CircuitMemoryStorage):
