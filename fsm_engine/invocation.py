@@ -256,7 +256,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         if self.questions and not self.questions[-1].cancel(reason):
             return False
         self.is_cancel_requested, self.cancel_reason = True, reason
-        self.wake_from_any_thread()
+        self.wake_from_anywhere()
         return True
 
     @property
@@ -311,7 +311,7 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         return self.approval if self.state == ToolState.AWAITING_APPROVAL and not self.is_cancel_requested else None
 
     def _told(self) -> bool:
-        self.wake_from_any_thread()
+        self.wake_from_anywhere()
         return True
 
     def ask(self) -> None:
@@ -499,6 +499,13 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         self._ending = ending
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
+
+    def wake_from_anywhere(self) -> None:
+        """`wake`, also from a signal's handler: it may have come upon a loop that sleeps, and that nothing else wakes."""
+        if self.loop is asyncio._get_running_loop():
+            self.wake()
+        with suppress(RuntimeError):  # its loop was closed under it; nobody is left to be woken
+            self.loop.call_soon_threadsafe(self.wake)
 
     def wake_from_any_thread(self) -> None:
         """`wake`, from the loop's thread or another."""

@@ -335,6 +335,39 @@ async def test_a_run_that_is_begun_in_a_tools_thread_ends_with_the_tools_call() 
     assert runs[0].message == "the call that began it is over"
 
 
+@pytest.mark.parametrize("form", ["call", "calls", "invoke", "agent"])
+async def test_what_a_tools_thread_has_begun_by_a_synchronous_form_ends_with_the_tools_call(form: str) -> None:
+    async def asks(messages: Any, tools: Any) -> AsyncIterator[Chunk]:
+        yield piece(0, "c", "forever", "{}")
+        yield END
+
+    inner = ToolEngine([forever])
+    left = threading.Event()
+
+    @tool(timeout=None)
+    def outer() -> None:
+        try:
+            if form == "call":
+                inner.execute_tool_call_sync({"name": "forever"})
+            elif form == "calls":
+                inner.execute_tool_calls_sync([{"name": "forever"}, {"name": "forever"}])
+            elif form == "invoke":
+                inner.invoke_sync("forever")
+            else:
+                Agent(inner, asks).run_sync("Go.")
+        finally:
+            left.set()
+
+    async with ToolEngine([outer]) as engine:
+        invocation = engine.start({"name": "outer"})
+        await until(lambda: inner.running and inner.running[0].attempts)
+        invocation.cancel()
+        await invocation
+        await until(left.is_set)
+        await until(lambda: not inner.running)
+    await inner.aclose()
+
+
 async def test_a_run_in_a_store_outlives_the_tool_that_began_it() -> None:
     inner = virtual(forever)
     store = RunStore(inner)
@@ -493,14 +526,43 @@ async def test_closing_the_engine_stops_a_run_whose_model_is_writing() -> None:
     assert run.messages[-1] == {"role": "assistant", "content": "It"}
 
 
-async def test_a_stop_is_heard_by_a_loop_that_sleeps() -> None:
+@pytest.mark.parametrize("kind", ["run", "call"])
+async def test_a_stop_is_heard_by_a_loop_that_sleeps(kind: str) -> None:
     """Nothing but the signal wakes it."""
-    run = LiveRun.of_calls(ToolEngine([forever]), [{"name": "forever"}])
-    before = signal.signal(signal.SIGALRM, lambda *_: run.cancel())
-    began = time.monotonic()
+    engine = ToolEngine([forever])
+    invocation = engine.start({"name": "forever"}) if kind == "call" else None
+    run = LiveRun.of_calls(engine, [{"name": "forever"}])
+    run.begin()
+    stopped = run if invocation is None else invocation
+    ended = run.wait() if invocation is None else invocation
+    before = signal.signal(signal.SIGALRM, lambda *_: stopped.cancel())
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
-        await asyncio.wait_for(run.wait(), 20)
+        began = time.monotonic()
+        await asyncio.wait_for(ended, 20)
+        assert time.monotonic() - began < 10
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - began < 10
+    await engine.aclose()
+
+
+async def test_an_endless_model_that_never_waits_is_stopped_by_the_time_and_lets_others_work() -> None:
+    worked = []
+
+    async def endless(messages: Any, tools: Any) -> AsyncIterator[Chunk]:
+        while True:
+            yield {"choices": [{"delta": {"content": "x"}}]}
+
+    async def works() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        worked.append(True)
+
+    engine = virtual(pay)
+    run = Agent(engine, endless, max_seconds=10).run("Go.")
+    run.begin()
+    await works()
+    assert isinstance(engine.clock, VirtualClock)
+    engine.clock.advance(10)
+    assert await run.wait() == RunEnd.MAX_SECONDS
+    assert worked
