@@ -164,6 +164,8 @@ class Activities:
         assert spec is not None, _NO_TOOL
         if invocation.shared is not None:
             return _share(invocation, invocation.shared)
+        if invocation.attempts and invocation.attempts[-1].run is not None:
+            return self._watch(invocation, invocation.attempts[-1])  # of an identical call whose caller has left
         # The state was entered just now, so this is the time.
         now, timeout = invocation.moves[-1][1], spec.timeout
         limit = deadline = invocation.deadline
@@ -194,10 +196,13 @@ class Activities:
         assert run is not None, "only a run that waits is watched"
         while not run.finished:
             if invocation.is_cancel_requested:
-                await self._stop(invocation, attempt)
+                if not _hand_over(invocation, attempt):
+                    await self._stop(invocation, attempt)
                 return self.cancelled(invocation, invocation.effect_so_far)
             until, reason = _limit(spec, attempt, invocation)
             if until is not None and self._clock.monotonic() >= until:
+                if reason == "deadline" and (kept := _hand_over(invocation, attempt)):
+                    return self._judge_response(invocation, kept, _timed_out(spec, kept, reason))
                 await self._stop(invocation, attempt)
                 return self._judge_response(invocation, attempt, _timed_out(spec, attempt, reason))
             await invocation.pause(until)
@@ -273,7 +278,7 @@ class Activities:
             _settle(invocation, info, now - attempt.started_at, is_failure=is_failure)
         if info is None:
             if runtime.last_good is not None and response.status is ToolStatus.SUCCESS:
-                runtime.last_good.remember(invocation.arguments or {}, response)
+                runtime.remember(invocation.arguments or {}, response)
             return "succeed"
         spec = runtime.spec
         if info.effect is None:
@@ -373,7 +378,7 @@ class Activities:
         if policy.kind == "value":
             found = self._response_of(spec, policy.value)
         elif runtime.last_good is not None:
-            found, age = runtime.last_good.recall(invocation.arguments or {})
+            found, age = runtime.recall(invocation.arguments or {})
         else:
             found = await self._run_fallback(invocation, policy)
             if found is None:
@@ -429,9 +434,35 @@ class Activities:
             invocation.questions[-1].taken.set()
         attempt = invocation.attempt
         if attempt is not None and attempt.ended_at is None:
+            if attempt.run is not None and not attempt.is_unwanted:  # inherited, and not even watched yet
+                attempt.give_up()
+                attempt.run.cancel()
             attempt.finish(self._clock.monotonic(), ToolErrorCode.CANCELLED.value)
         invocation.response = cancelled_response(invocation.tool_name, invocation.cancel_reason, effect=effect)
         return "cancel"
+
+
+def _hand_over(invocation: ToolInvocation, attempt: Attempt) -> Attempt | None:
+    """Leave the attempt to an identical call that waits for it: the one who leaves ends alone.
+
+    Answers what the invocation keeps of the attempt; `None`: nobody waits for it.
+    """
+    heirs = [each for each in invocation.sharers or () if not (each.is_final or each.is_cancel_requested)]
+    run, runtime = attempt.run, invocation.runtime
+    if not heirs or run is None or runtime is None:
+        return None
+    heir, timeout = heirs[0], runtime.spec.timeout
+    limits = [each for each in (heir.deadline, timeout and attempt.started_at + timeout) if each is not None]
+    kept = attempt.hand_over(heir, min(limits, default=None))
+    invocation.attempts[-1] = kept
+    heir.slots, invocation.slots = invocation.slots, ()
+    heir.permit, invocation.permit = invocation.permit, None
+    run.when_ended(heir.wake)
+    heir.sharers, invocation.heir = {}, heir
+    runtime.inherit(invocation, heir)
+    for each in invocation.sharers or ():
+        each.wake()
+    return kept
 
 
 def _share(invocation: ToolInvocation, first: ToolInvocation) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 
 from .clock import Clock
-from .errors import Effect
+from .errors import Effect, ToolErrorCode
 from .invocation import ToolInvocation
 from .limits import Slots
 from .outcome import cancelled_response, refuse_for_circuit, refuse_for_queue, timeout_response
@@ -60,25 +61,47 @@ class Admission:
         return trigger or self._take_permit(invocation, runtime)
 
     async def _join(
-        self, invocation: ToolInvocation, runtime: ToolRuntime, flights: dict[str, ToolInvocation]
+        self, invocation: ToolInvocation, runtime: ToolRuntime, flights: dict[Hashable, ToolInvocation]
     ) -> str | None:
         """Wait for an identical call that was under way when this one was made; `None`: there is none, this one runs."""
-        key = invocation.approval_key()
+        key = runtime.flight_key(invocation)
+        if key is None:
+            return None
         while (
             (first := flights.get(key)) is not None and first is not invocation and not first.ended_before(invocation)
         ):
-            first.ended.add_done_callback(lambda _: invocation.wake())
-            while not first.is_final:
-                if trigger := self._reason_to_leave(invocation, runtime):
-                    return trigger
-                await self._pause(invocation, runtime, invocation.deadline)
-            if first.attempts and (first.state != ToolState.CANCELLED or first.effect_so_far != Effect.NONE):
+            trigger = await self._wait_for(first, invocation, runtime)
+            if trigger is not None:
+                return trigger
+            if first.heir is not None:
+                continue  # it has left, and another goes on in its place
+            if first.attempts and not _was_given_up(first):
                 invocation.shared = first
                 return "admit"
-            _land(flights, key, first)  # it has done nothing, so one of those that waited for it must
+            runtime.land(key, first)  # it has done nothing, so one of those that waited for it must
         flights[key] = invocation
-        invocation.ended.add_done_callback(lambda _: _land(flights, key, invocation))
+        invocation.sharers = {}
+        invocation.ended.add_done_callback(partial(runtime.land, key, invocation))
         return None
+
+    async def _wait_for(self, first: ToolInvocation, invocation: ToolInvocation, runtime: ToolRuntime) -> str | None:
+        """Wait until the first has ended, or has left its run to this one; else the trigger of what comes earlier."""
+        first.ended.add_done_callback(lambda _: invocation.wake())
+        sharers = first.sharers
+        assert sharers is not None, "it was the first of its kind"
+        sharers[invocation] = None
+        try:
+            while not first.is_final:
+                if first.heir is invocation:
+                    return "admit"
+                if trigger := self._reason_to_leave(invocation, runtime):
+                    return trigger
+                if first.heir is not None:
+                    return None
+                await self._pause(invocation, runtime, invocation.deadline)
+        finally:
+            sharers.pop(invocation, None)
+        return "admit" if first.heir is invocation else None
 
     async def _take_all(
         self, invocation: ToolInvocation, runtime: ToolRuntime, wanted: tuple[Slots, ...]
@@ -197,6 +220,8 @@ class Admission:
         return "admit"
 
 
-def _land(flights: dict[str, ToolInvocation], key: str, invocation: ToolInvocation) -> None:
-    if flights.get(key) is invocation:
-        del flights[key]
+def _was_given_up(first: ToolInvocation) -> bool:
+    """Its own caller gave it up, at a moment when none of its attempts ran: that is no answer for anybody else."""
+    attempt = first.attempt
+    was_running = attempt is not None and attempt.code == ToolErrorCode.CANCELLED
+    return first.state == ToolState.CANCELLED and not (was_running and first.effect_so_far != Effect.NONE)

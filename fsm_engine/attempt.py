@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -126,6 +127,19 @@ class Attempt(Struct, eq=False, weakref=True):
         """Do not call it any more."""
         if self._belongings is not None:
             self._belongings.forget(callback)
+
+    def hand_over(self, heir: ToolInvocation, limit: float | None) -> Attempt:
+        """Belong to another invocation of the same call from now on, and answer what the one before keeps of it.
+
+        Args:
+            limit: monotonic seconds; when it must have ended.
+        """
+        kept = copy(self)
+        kept.run = kept._on_end = kept._belongings = None
+        kept.thread_running = False
+        self.invocation, self.number, self.deadline = heir, len(heir.attempts) + 1, limit
+        heir.attempts.append(self)
+        return kept
 
     def let_go(self) -> None:
         """Nothing more can come of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -38,6 +38,7 @@ class FallbackPolicy(Declared):
         timeout: seconds that the function may take.
         max_age: seconds after which a good result is not good any more.
         max_entries: how many results are kept, the newest; each for other arguments.
+        key: what a last good result depends on beside the arguments; `None`: what the tool's own `key` says.
 
     Raises:
         ConfigurationError: none or several are given, or a setting cannot work.
@@ -54,6 +55,7 @@ class FallbackPolicy(Declared):
     timeout: float = 10.0
     max_age: float = 3600.0
     max_entries: int = 1000
+    key: Callable[[Mapping[str, Any]], Hashable] | None = None
 
     def __post_init__(self) -> None:
         check_declared("FallbackPolicy.", FALLBACK, self)
@@ -118,7 +120,7 @@ class LastGood:
         self._policy = policy
         self._kept = self._new()
 
-    def _new(self) -> TTLCache[str, _Remembered]:
+    def _new(self) -> TTLCache[Hashable, _Remembered]:
         return TTLCache(self._policy.max_entries, self._policy.max_age, timer=self._clock.monotonic)
 
     def __len__(self) -> int:
@@ -128,14 +130,18 @@ class LastGood:
         """Keep nothing: a process begins anew whose parent may have been about to keep something when it was forked."""
         self._kept = self._new()
 
-    def remember(self, arguments: Mapping[str, Any], response: ToolResponse) -> None:
-        """Keep a result for these arguments, safe from whoever changes the response."""
-        kept = _Remembered(response.text, to_jsonable(response.data).value, self._clock.monotonic())
-        self._kept[fingerprint(arguments)] = kept
+    def remember(self, arguments: Mapping[str, Any], response: ToolResponse, whose: Hashable = None) -> None:
+        """Keep a result for these arguments, safe from whoever changes the response.
 
-    def recall(self, arguments: Mapping[str, Any]) -> tuple[ToolResponse, float | None]:
+        Args:
+            whose: what it depends on beside the arguments.
+        """
+        kept = _Remembered(response.text, to_jsonable(response.data).value, self._clock.monotonic())
+        self._kept[fingerprint(arguments), whose] = kept
+
+    def recall(self, arguments: Mapping[str, Any], whose: Hashable = None) -> tuple[ToolResponse, float | None]:
         """The newest result for these arguments that is not too old, and its age in seconds; else an error."""
-        kept = self._kept.get(fingerprint(arguments))
+        kept = self._kept.get((fingerprint(arguments), whose))
         if kept is None:
             words = "There is no good result for these arguments, or it is too old."
             return ToolResponse.error(ToolErrorCode.NOT_FOUND, words, reason="nothing_remembered"), None

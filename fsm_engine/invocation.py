@@ -121,6 +121,8 @@ class ToolInvocation(Struct, eq=False, weakref=True):
     slots: tuple[Slots, ...] = ()
     permit: Permit | None = None
     shared: ToolInvocation | None = None
+    sharers: dict[ToolInvocation, None] | None = None
+    heir: ToolInvocation | None = None
     endings_before: int = 0
     runtime: ToolRuntime | None = None
 

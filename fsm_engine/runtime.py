@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .alerts import Alerts
 from .attempt import Attempt
 from .breaker import BreakerEvent, CircuitBreaker
+from .calls import fingerprint
 from .circuits import Circuits
 from .clock import Clock
 from .fallback import LastGood
 from .health import probe_of
 from .limits import Slots
+from .log_lines import log_warning
 from .rate import RateTokens
+from .response import ToolResponse
 from .spec import SYNC_CONCURRENCY, ToolSpec
 
 if TYPE_CHECKING:
     from .invocation import ToolInvocation
+
+_NOBODY = object()
 
 FIRST_GUESS = 1.0
 """Seconds that an attempt is taken to last before the first one has ended."""
@@ -72,13 +78,14 @@ class ToolRuntime:
         self.rate = None if spec.rate_limit is None else RateTokens(spec.rate_limit, clock)
         policy = spec.fallback_policy
         self.last_good = LastGood(policy, clock) if policy is not None and policy.last_good else None
+        self._last_good_key = (policy and policy.key) or spec.key
         self.own: tuple[Slots, ...] = ()
         self.shared: tuple[Slots, ...] = ()
         self.slots: tuple[Slots, ...] = ()
         self.threads: Slots | None = None
         self.turnstile = Slots(1)
         self.fallback_slots = Slots(SYNC_CONCURRENCY)
-        self.flights: dict[str, ToolInvocation] | None = None
+        self.flights: dict[Hashable, ToolInvocation] | None = None
         self.is_limited = False
         self.want_token = 0
         self.waiting: dict[ToolInvocation, None] = {}
@@ -120,6 +127,49 @@ class ToolRuntime:
     def _give_back(self, number: int) -> None:
         for slots in self.slots[:number]:
             slots.release()
+
+    def flight_key(self, invocation: ToolInvocation) -> Hashable | None:
+        """What calls must share to share a run; `None`: this one shares with nobody, as nobody can say whose it is."""
+        arguments = invocation.arguments or {}
+        whose = self._whose(self.spec.key, arguments)
+        return None if whose is _NOBODY else (fingerprint(arguments), whose)
+
+    def inherit(self, invocation: ToolInvocation, heir: ToolInvocation) -> None:
+        """Whoever makes the same call waits for the heir from now on."""
+        assert self.flights is not None, "there is a run to inherit"
+        flights = self.flights
+        for key in [key for key, first in flights.items() if first is invocation]:
+            flights[key] = heir
+            heir.ended.add_done_callback(partial(self.land, key, heir))
+
+    def land(self, key: Hashable, invocation: ToolInvocation, _: object = None) -> None:
+        """Nobody waits any more for what this invocation runs."""
+        if self.flights is not None and self.flights.get(key) is invocation:
+            del self.flights[key]
+
+    def remember(self, arguments: Mapping[str, Any], response: ToolResponse) -> None:
+        """Keep a good result for whoever asks the same again."""
+        assert self.last_good is not None, "the caller has looked"
+        whose = self._whose(self._last_good_key, arguments)
+        if whose is not _NOBODY:
+            self.last_good.remember(arguments, response, whose)
+
+    def recall(self, arguments: Mapping[str, Any]) -> tuple[ToolResponse, float | None]:
+        """The newest good result of whoever asks, and its age in seconds; else an error."""
+        assert self.last_good is not None, "the caller has looked"
+        return self.last_good.recall(arguments, self._whose(self._last_good_key, arguments))
+
+    def _whose(self, key: Callable[[Mapping[str, Any]], Hashable] | None, arguments: Mapping[str, Any]) -> Hashable:
+        """What a result depends on beside the arguments. A key that fails must never make two callers one."""
+        if key is None:
+            return None
+        try:
+            whose = key(arguments)
+            hash(whose)
+        except Exception as error:  # noqa: BLE001 # a function of the user's; the call goes on without sharing
+            log_warning("key failed, so nothing is shared", tool=self.spec.name, exception_type=type(error).__name__)
+            return _NOBODY
+        return whose
 
     def took(self, seconds: float) -> None:
         """An attempt has taken so long; the mean says when it is worth coming back to a full queue."""

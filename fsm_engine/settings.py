@@ -56,6 +56,7 @@ _NO_LIMIT: Final = "for no limit"
 _A_FUNCTION: Final = Kind(
     "a function of the tool's arguments", lambda value: callable(value) and not isinstance(value, type)
 )
+_A_KEY: Final = function("a plain function of the arguments that answers something hashable", 1, plain=True)
 _CODES: Final = Setting(names("codes", "{'RATE_LIMIT'}"))
 _CLOCK: Final = with_methods("a clock", "monotonic", "wall", "sleep", "call_at")
 
@@ -84,6 +85,7 @@ TOOL: Final[Mapping[str, Setting]] = {
     "max_queue": Setting(_COUNT, _NO_LIMIT),
     "rate_limit": Setting(instance_of("rate:RateLimit", "RateLimit(10, per=1.0)"), _NO_LIMIT),
     "single_flight": _FLAG,
+    "key": Setting(_A_KEY, "for the arguments alone"),
     "breaker": Setting(instance_of("breaker_policy:BreakerPolicy", "BreakerPolicy()"), "for no circuit"),
     "breaker_group": Setting(NAME, "for a circuit of its own"),
     "executor": Setting(
@@ -157,6 +159,7 @@ FALLBACK: Final[Mapping[str, Setting]] = {
     "timeout": Setting(_SECONDS),
     "max_age": Setting(_SECONDS),
     "max_entries": Setting(_COUNT),
+    "key": Setting(_A_KEY, "for the tool's"),
 }
 
 RATE_LIMIT: Final[Mapping[str, Setting]] = {

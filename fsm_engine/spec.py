@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, Unpack, cast, overload
@@ -65,6 +65,9 @@ class ToolSpec(Declared, Generic[P, R]):
         rate_limit: how many attempts may begin in a span of time.
         single_flight: calls with the same arguments that are under way at the same time share one run and its result; each
             keeps its own id, events and response. Models ask twice for the same thing in one message now and then.
+        key: what a result depends on beside the arguments, for `single_flight` and `last_good`: a function of the arguments,
+            called in the caller's context, that answers something hashable (the user, the tenant). Without it a result
+            of one caller is another's for the same arguments.
         breaker: when its circuit opens; `None`: it has no circuit.
         breaker_group: share one circuit with the tools of the same group, those of one upstream; else it is the
             tool's and version's own.
@@ -115,6 +118,7 @@ class ToolSpec(Declared, Generic[P, R]):
     max_queue: int | None = 1_000
     rate_limit: RateLimit | None = None
     single_flight: bool = False
+    key: Callable[[Mapping[str, Any]], Hashable] | None = None
     breaker: BreakerPolicy | None = None
     breaker_group: str | None = None
     executor: Literal["thread", "process"] | Executor = "thread"

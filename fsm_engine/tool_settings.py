@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
@@ -33,6 +33,7 @@ class ToolSettings(TypedDict, total=False):
     max_queue: int | None
     rate_limit: RateLimit | None
     single_flight: bool
+    key: Callable[[Mapping[str, Any]], Hashable] | None
     breaker: BreakerPolicy | None
     breaker_group: str | None
     executor: Literal["thread", "process"] | Executor

@@ -7,7 +7,7 @@ import datetime as dt
 import decimal
 import itertools
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,10 @@ async def substitute(query: str = "x", limit: int = 10) -> str:
 
 def is_large(arguments: Any) -> bool:
     return arguments["limit"] > 100
+
+
+def whose(arguments: Mapping[str, Any]) -> str:
+    return "mine"
 
 
 async def is_well() -> bool:
@@ -149,6 +153,7 @@ RIGHT: dict[str, Any] = {
     "max_queue": 5,
     "rate_limit": RateLimit(3),
     "single_flight": True,
+    "key": whose,
     "breaker": BreakerPolicy(),
     "idempotent": True,
     "read_only": True,

@@ -9,7 +9,7 @@ row    test
 22     test_case_022_arguments_fused_into_the_name_are_shown_in_a_legal_alphabet_only
 32     test_case_032_an_empty_id_counts_as_missing
 35     test_case_035_an_id_that_comes_back_in_the_next_turn_is_another_call
-36     test_case_036_identical_calls_that_are_under_way_together_share_one_run, and five about its limits
+36     test_case_036_identical_calls_that_are_under_way_together_share_one_run, and eight about its limits
 37     test_case_037_calls_that_share_an_id_are_refused_and_the_others_keep_their_order
 40     test_case_040_nothing_of_a_call_comes_after_its_end
 43     test_case_043_asking_for_a_tool_and_running_it_are_events_of_two_kinds
@@ -22,17 +22,22 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
 from fsm_engine import (
+    BreakerPolicy,
+    FallbackPolicy,
     RetryPolicy,
     Stages,
     ToolCall,
     ToolCallEvent,
     ToolContext,
+    ToolEngine,
     ToolExecutionEvent,
     ToolInvocation,
     ToolSpec,
@@ -204,6 +209,96 @@ async def test_case_036_only_those_that_ask_for_it_share_and_only_what_is_identi
     assert orders.placed[2:] == ["later"] * 3
 
 
+@pytest.mark.parametrize("leaves_by", ["cancel", "deadline"])
+@pytest.mark.parametrize("sync", [False, True])
+async def test_case_036_each_caller_keeps_its_own_end_and_the_work_goes_on_while_somebody_waits(
+    leaves_by: str, sync: bool
+) -> None:
+    placed: list[str] = []
+    ended = threading.Event()
+    go_on = asyncio.Event()
+
+    async def order(sku: str) -> str:
+        placed.append(sku)
+        await go_on.wait()
+        return sku
+
+    def order_in_thread(sku: str) -> str:
+        placed.append(sku)
+        assert ended.wait(20)
+        return sku
+
+    spec = ToolSpec(name="order", func=order_in_thread if sync else order, single_flight=True, timeout=None)
+    engine = ToolEngine([spec.replaced(breaker=BreakerPolicy.consecutive(1))])
+    call = ToolCall("order", {"sku": "a"})
+    first = engine.start(call, deadline=0.05 if leaves_by == "deadline" else None)
+    others = [engine.start(call) for _ in range(3)]
+    await until(lambda: placed and len(first.sharers or ()) == 3)
+    if leaves_by == "cancel":
+        first.cancel()
+    await first
+    assert (first.state, first.error.code if first.error else "") == (
+        ("CANCELLED", "CANCELLED") if leaves_by == "cancel" else ("FAILED", "TIMEOUT")
+    )
+    others[1].cancel()  # one of those that wait leaves alone as well, and so does the next who has inherited the run
+    others[0].cancel()
+    assert [(await each).state for each in others[:2]] == ["CANCELLED"] * 2
+    ended.set()
+    go_on.set()
+    assert (await others[2]).result == "a"
+    assert placed == ["a"]
+    assert others[2].path[-2:] == ("EXECUTING", "COMPLETED")
+    assert engine.threads.busy == 0
+    assert engine.circuits["order@1"].circuit_state == "CLOSED"
+
+
+async def test_case_036_when_the_last_one_leaves_the_work_is_stopped() -> None:
+    orders = Orders()
+    calls = [orders.start("c1"), orders.start("c2")]
+    await idle()
+    for call in calls:
+        call.cancel()
+        await call
+    assert {call.state for call in calls} == {"CANCELLED"}
+    assert not orders.engine.running
+    orders.go_on.set_result(None)
+
+
+user: ContextVar[str] = ContextVar("user")
+
+
+def by_user(_: Any) -> str:
+    return user.get()
+
+
+@pytest.mark.parametrize("key", [by_user, lambda _: [user.get()], lambda _: 1 / 0], ids=["by user", "a list", "raises"])
+async def test_case_036_calls_of_different_callers_share_nothing_that_depends_on_who_asks(key: Any) -> None:
+    """A key that fails makes nobody another."""
+    engine = ToolEngine()
+    is_down = False
+
+    @tool(single_flight=True, read_only=True, key=key, fallback=FallbackPolicy(last_good=True, on_failure=True))
+    async def mine() -> str:
+        await asyncio.sleep(0)
+        if is_down:
+            raise ConnectionError
+        return user.get()
+
+    engine.register(mine)
+
+    def ask(name: str) -> ToolInvocation:
+        user.set(name)
+        return engine.start(ToolCall("mine"))
+
+    asked = [ask(name) for name in ("ann", "bob", "ann")]
+    assert [(await each).result for each in asked] == ["ann", "bob", "ann"]
+    is_down = True
+    for name in ("bob", "ann", "eve"):
+        answer = await ask(name)
+        assert answer.result in (name, None)
+        assert (answer.result is None) == (name == "eve" or key is not by_user)
+
+
 async def test_case_036_a_failure_is_shared_too_and_the_calls_of_the_next_message_run_again() -> None:
     orders = Orders(retry=RetryPolicy(max_retries=1), idempotent=True)
     orders.error = RuntimeError("sold out")
@@ -240,9 +335,7 @@ async def test_case_036_who_waits_for_an_identical_call_can_leave_alone() -> Non
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-async def test_case_036_when_the_one_that_runs_is_cancelled_another_runs_only_if_nothing_has_happened(
-    read_only: bool,
-) -> None:
+async def test_case_036_when_the_one_that_runs_is_cancelled_its_run_goes_on_for_the_other(read_only: bool) -> None:
     orders = Orders(read_only=read_only)
     first, second = orders.start("c1"), orders.start("c2")
     await idle()
@@ -250,12 +343,9 @@ async def test_case_036_when_the_one_that_runs_is_cancelled_another_runs_only_if
     await first
     orders.go_on.set_result(None)
     await second
-    if read_only:
-        assert (second.result, orders.placed) == ({"order": 2}, ["a", "a"])
-    else:
-        assert orders.placed == ["a"]
-        assert second.error is not None
-        assert second.error.effect == "unknown"
+    assert (second.result, orders.placed) == ({"order": 1}, ["a"])
+    assert first.error is not None
+    assert first.error.effect == ("none" if read_only else "unknown")
 
 
 async def test_case_036_a_call_that_comes_at_the_very_end_of_a_cancelled_one_runs_itself() -> None:
