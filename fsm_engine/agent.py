@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from ._characters import whole_characters
+from ._json import NotFiniteError, own_json
 from .agent_turn import Turn, key
 from .call_group import Ending, RunEnd
 from .engine import ToolEngine
@@ -116,7 +118,9 @@ class Agent:
             raise ConfigurationError(f"system is the text of the system's message, not {said!r}")
         self.engine = engine
         self._model = model
-        self._system: list[Message] = [] if system is None else [{"role": "system", "content": system}]
+        self._system: list[Message] = (
+            [] if system is None else [{"role": "system", "content": whole_characters(system)}]
+        )
         self._max_turns = max_turns
         self._max_calls = max_calls
         self._max_seconds = max_seconds
@@ -217,7 +221,7 @@ class Agent:
 
 def _check_messages(messages: object) -> list[Message]:
     if isinstance(messages, str):
-        return [{"role": "user", "content": messages}]
+        return [{"role": "user", "content": whole_characters(messages)}]
     if isinstance(messages, Mapping) or not isinstance(messages, Sequence):
         raise ConfigurationError(
             f"messages is a {type(messages).__name__}; give what the user says as text, or a list of messages"
@@ -227,7 +231,10 @@ def _check_messages(messages: object) -> list[Message]:
             raise ConfigurationError(
                 f'messages[{place}] is no message: it must be a dictionary with a role, {{"role": "user", "content": ...}}'
             )
-    return [dict(each) for each in messages]
+    try:
+        return [own_json(dict(each)) for each in messages]
+    except NotFiniteError as error:
+        raise ConfigurationError(f"messages cannot be sent as JSON: {error}") from None
 
 
 def _model_failed(error: Exception) -> Ending:

@@ -7,6 +7,7 @@ import json
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from ._characters import whole_characters
 from .call_group import let_others_in
 from .calls import duplicate_id_error, fingerprint
 from .errors import EngineClosedError, ToolError, ToolErrorCode
@@ -161,7 +162,7 @@ class Turn:
             return
         self._text_ends()
         if isinstance(happened, ArgumentsPiece):
-            self._tell_arguments(happened.call, happened.call.id)
+            self._tell_arguments(happened.call, whole_characters(happened.call.id))
         else:
             self._start(happened.call)
 

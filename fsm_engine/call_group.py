@@ -14,6 +14,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ._characters import whole_characters
 from .calls import duplicate_id_error
 from .errors import ToolError, ToolErrorCode
 from .events import Event
@@ -69,7 +70,8 @@ class CallGroup:
         Returns:
             whether this is what stops it; `False`: it has ended, or was stopped before.
         """
-        if not self._claim(Ending(str(reason), message)):
+        said = None if message is None else whole_characters(message)
+        if not self._claim(Ending(whole_characters(str(reason)), said)):
             return False
         self._tell_stop()
         return True

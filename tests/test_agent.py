@@ -659,3 +659,27 @@ async def test_two_calls_of_one_id_are_told_apart_from_their_first_piece_on() ->
             written[event.uid] = written.get(event.uid, "") + event.delta
     assert sorted(written.values()) == ['{"a": 10}', '{"a": 11}', '{"a": 20}', '{"a": 21}']
     assert written == {each.uid: each.call.arguments for each in run.invocations}
+
+
+async def test_half_a_character_leaves_no_conversation_and_no_event() -> None:
+    """Whoever has said it: the model, the user, the system's message, a tool, or whoever stops the run."""
+    half = "\ud83d"
+    asked: list[Any] = []
+
+    async def echo(text: str) -> str:
+        return text + half
+
+    async def model(messages: Any, tools: Any) -> Any:
+        asked.append(messages)
+        call = {"index": 0, "id": half, "function": {"name": "echo", "arguments": f'{{"text": "{half}"}}'}}
+        unknown = {"index": 1, "id": "c2", "function": {"name": half, "arguments": "{}"}}
+        yield {"choices": [{"delta": {"content": half, "tool_calls": [call, unknown]}, "finish_reason": "tool_calls"}]}
+
+    async with ToolEngine([echo]) as engine:
+        agent = Agent(engine, model, system=half, max_turns=2)
+        events = [event async for event in agent.run([{"role": "user", "content": half, half: [half]}])]
+        stopped = agent.run(half)
+        stopped.cancel(half, half)
+        events += [event async for event in stopped]
+    for each in (*asked, *(event.to_dict() for event in events)):
+        json.dumps(each, ensure_ascii=False, allow_nan=False).encode()

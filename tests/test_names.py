@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_engine import Agent, RegistrationError, ToolCall, ToolEngine, ToolRegistry, ToolSpec
+from fsm_engine import (
+    Agent,
+    RegistrationError,
+    ToolArgumentsEvent,
+    ToolCall,
+    ToolCallEvent,
+    ToolEngine,
+    ToolRegistry,
+    ToolSpec,
+)
 from fsm_engine.names import ANTHROPIC, GEMINI, OPENAI, NameRule, spellings
 from fsm_engine.providers.definitions import openai_definitions, openai_problem
 from fsm_engine.providers.openai_chat import calls_from_message, history_message
@@ -90,7 +99,7 @@ async def test_an_agent_calls_a_tool_by_the_name_that_it_was_offered() -> None:
 
     async with ToolEngine([spec_of("fs.read")]) as engine:
         run = Agent(engine, model).run("Read /a")
-        shown = [event async for event in run if event.type in ("tool_arguments", "tool_call")]
+        shown = [event async for event in run if isinstance(event, ToolArgumentsEvent | ToolCallEvent)]
     assert [event.name for event in shown] == ["fs.read"] * 2, "people are told the tool's own name"
     assert asked[1][0][-1]["content"] == "/a"
     assert asked[1][0][1]["tool_calls"][0]["function"]["name"] == "fs_read"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -291,7 +291,7 @@ arguments = st.one_of(
 calls = st.lists(st.tuples(st.sampled_from([*NAMES, "unknown"]), arguments), min_size=1, max_size=4)
 
 
-def cut(text: str, draw: st.DrawFn) -> list[str]:
+def cut(text: str, draw: Callable[..., Any]) -> list[str]:
     places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=6)))
     return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
 
