@@ -18,8 +18,8 @@ _UNSEEN: Final = re.compile(
 _NOT_ASCII: Final = re.compile(r"[^\x20-\x7e]")
 
 
-def visible_json(value: Any) -> str:
-    r"""The exact JSON text of a value, on one line, with an escape for every character that cannot be seen as such.
+def visible_json(value: Any, *, indent: int | None = None) -> str:
+    r"""The exact JSON text of a value, on one line unless it is indented, with an escape for every character that cannot be seen as such.
 
     Escaped are control characters, those that change the direction of writing, spaces other than the plain one, and
     whatever shows nothing. The text is JSON all the same: read back, it is the value. Numbers are written in full.
@@ -28,8 +28,9 @@ def visible_json(value: Any) -> str:
         >>> print(visible_json({"to": "Ann\u202e", "id": 9007199254740993, "note": "a\nb é"}))
         {"to": "Ann\u202e", "id": 9007199254740993, "note": "a\nb é"}
     """
-    text = json.dumps(to_jsonable(value).value, ensure_ascii=False)
-    return _NOT_ASCII.sub(lambda found: _shown(found[0]), text)
+    text = json.dumps(to_jsonable(value).value, ensure_ascii=False, indent=indent)
+    # Within its texts JSON has no line ends of its own: those that are there lay it out.
+    return "\n".join(_NOT_ASCII.sub(lambda found: _shown(found[0]), line) for line in text.split("\n"))
 
 
 @lru_cache(4096)

@@ -361,6 +361,27 @@ async def test_a_person_at_a_terminal_is_asked(
     assert invocation.state == state
 
 
+async def test_question_at_the_terminal_has_all_of_the_arguments_and_nothing_unseen_in_them() -> None:
+    @tool(needs_approval=True)
+    async def send(text: str, amount: int) -> str:
+        return text
+
+    asked = {"text": f"{'x' * 5_000}\u202e\u200bEND", "amount": 2**53 + 1}
+    questions: list[str] = []
+    with terminal() as (types, stream):
+
+        def prompt(question: Text) -> None:
+            questions.append(question.plain)
+            types("y\n")
+
+        async with ToolEngine([send]) as engine:
+            screen = LogScreen(Console(file=io.StringIO()))
+            await watch(engine.stream([call("send", **asked)]), screen, ask(screen, prompt, stream))
+    shown = questions[0].removeprefix("Approve send with ").removesuffix("? [y/N] ")
+    assert json.loads(shown) == asked
+    assert all(each == "\n" or each.isprintable() for each in shown)
+
+
 def unsupported() -> None:
     raise NotImplementedError
 

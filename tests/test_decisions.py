@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from fsm_engine import (
 )
 from fsm_engine.visible import visible_json
 
-from .support import Watch, idle, logged, until, virtual
+from .support import Watch, assert_snippets_print_what_stands_below_them, idle, logged, until, virtual
 
 
 @tool(needs_approval=True, sensitive=("pin",))
@@ -361,3 +362,9 @@ def test_character_that_cannot_be_seen_is_shown_as_an_escape(character: str) -> 
     assert text.isascii()
     assert "\\" in text
     assert json.loads(text) == [f"a{character}b"]
+
+
+def test_every_snippet_of_the_guide_runs_and_prints_what_stands_below_it() -> None:
+    assert_snippets_print_what_stands_below_them(
+        Path(__file__).resolve().parents[1] / "docs" / "approval.md", more_than=3
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TextIO
 
 from anyio import to_thread
@@ -13,8 +13,12 @@ from ..events import Event, ToolErrorEvent, ToolExecutionEvent, ToolResultEvent
 from ..invocation import ToolInvocation
 from ..run import CallStream
 from ..states.invocation import ToolState
-from .board import one_line, shown_arguments
+from ..visible import visible_json
+from .board import one_line
 from .display import Screen
+
+_SHORT = 80
+"""Characters of arguments that are asked about in a line; more are laid out below it."""
 
 Decide = Callable[[ToolInvocation, str], Coroutine[Any, Any, None]]
 """Is given a call that waits for approval, and its arguments as they may be shown; approves or denies it."""
@@ -37,14 +41,19 @@ async def watch(
             async for event in run:
                 _show(event, run, screen, on_end)
                 if isinstance(event, ToolExecutionEvent) and event.status == ToolState.AWAITING_APPROVAL:
-                    arguments = shown_arguments(event.arguments or {})
-                    deciding.append(group.create_task(decide(run[event.uid], arguments)))
+                    deciding.append(group.create_task(decide(run[event.uid], _asked(event.arguments or {}))))
             for task in deciding:  # of a call that nobody decided in time
                 task.cancel()
     finally:
         async for event in run:  # how the calls ended that were cancelled on leaving; all of that is there already
             _show(event, run, screen, on_end)
     return list(run.invocations)
+
+
+def _asked(arguments: Mapping[str, Any]) -> str:
+    """All of what a person is to agree to: nothing is cut off, and nothing in it is invisible."""
+    text = visible_json(arguments)
+    return text if len(text) <= _SHORT else f"\n{visible_json(arguments, indent=2)}\n"
 
 
 def _show(event: Event, run: CallStream, screen: Screen, on_end: Callable[[CallStream], object]) -> None:
