@@ -66,6 +66,8 @@ def diagram(
             found = _find(lifecycle)
             drawn = lifecycle_diagram(found) if trace is None else invocation_diagram(trace.read_bytes(), found)
             _write(drawn, output, form)
+    except FileNotFoundError as error:
+        _give_up(f"there is no {error.filename}; make the folder first, or name another file")
     except (ConfigurationError, OSError) as error:
         _give_up(str(error))
 
@@ -114,7 +116,7 @@ def _say_what_is_stale(folder: Path) -> None:
     for line in stale:
         typer.echo(line)
     if stale:
-        _give_up("run fsm-engine diagram --all and remove what belongs to no lifecycle")
+        _give_up("run fsm-engine diagram --all and remove what belongs to no lifecycle", 1)
 
 
 def _write(drawn: Diagram, output: Path | None, form: str | None) -> None:
@@ -137,6 +139,7 @@ def _find(target: str) -> Lifecycle:
         _give_up(str(error))
 
 
-def _give_up(why: str) -> NoReturn:
+def _give_up(why: str, status: int = 2) -> NoReturn:
+    """2: something that was given cannot be used; 1: what was looked at is not as it should be."""
     typer.echo(why, err=True)
-    raise typer.Exit(1)
+    raise typer.Exit(status)

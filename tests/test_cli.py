@@ -106,6 +106,12 @@ def test_states_are_shown_line_by_line(folder: Path) -> None:
     assert done.exit_code == 0
 
 
+def test_calls_are_read_from_standard_input_where_no_file_is_named(folder: Path) -> None:
+    given = json.dumps([call("add", a=1, b=2)])
+    done = CliRunner().invoke(app, ["run", "--tools", "shop_tools:TOOLS"], input=given)
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "1 call: 1 completed")
+
+
 @pytest.mark.parametrize(
     ("calls", "status"),
     [

@@ -629,12 +629,16 @@ def test_the_diagram_command_draws_a_trace(tmp_path: Path) -> None:
         (["diagram", "-o", "x.gif"], "no format ends in '.gif'"),
         (["diagram", "--trace", "no-such-file"], "no-such-file"),
         (["table", "nothing"], "there is no lifecycle 'nothing'"),
+        (["diagram", "nothing"], "there is no lifecycle 'nothing'"),
+        (["check", "nothing"], "there is no lifecycle 'nothing'"),
+        (["check", "nope:x"], "nope"),
+        (["diagram", "-o", "no-such-folder/x.mmd"], "make the folder first"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_command_that_cannot_be_done_says_why(args: list[str], why: str) -> None:
     done = run(*args)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert why in done.stderr
 
 

@@ -35,6 +35,7 @@ ROOMS = (
         "clock",
         "docstrings",
         "eager",
+        "extras",
         "limits",
         "names",
         "redaction",
@@ -333,12 +334,32 @@ def test_package_works_without_optional_dependencies() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("module", "extra", "missing"),
+    [
+        ("fsm_engine.server", "server", "fastapi"),
+        ("fsm_engine.server", "server", "sse_starlette"),
+        ("fsm_engine.testing.stateful", "testing", "hypothesis"),
+        ("fsm_engine.testing.strategies", "testing", "hypothesis"),
+    ],
+)
+def test_a_part_without_its_packages_names_the_extra(module: str, extra: str, missing: str) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None; import {module}"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ModuleNotFoundError: {module} needs {missing}"), done.stderr
+    assert f"with its extra `{extra}`" in last
+
+
 @pytest.mark.parametrize("module", [name for name, file in MODULES.items() if file.name == "__init__.py"])
 def test_every_name_of_a_package_is_listed(module: str) -> None:
     """`__all__` holds exactly the public names that the package's text binds; ruff's RUF022 keeps it sorted."""
     bound: set[str] = set()
     listed: list[str] = []
-    for node in ast.parse(MODULES[module].read_text(encoding="utf-8")).body:
+    body = ast.parse(MODULES[module].read_text(encoding="utf-8")).body
+    for node in itertools.chain.from_iterable(each.body if isinstance(each, ast.With) else [each] for each in body):
+        if isinstance(node, ast.ImportFrom) and node.level and node.module == "extras":
+            continue  # used here alone
         if isinstance(node, ast.ImportFrom) and node.module != "__future__":
             bound |= {alias.asname or alias.name for alias in node.names if node.level or alias.asname == alias.name}
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -60,10 +60,11 @@ def run(
         str,
         typer.Argument(
             metavar="CALLS.json",
-            help="A file with a JSON list of calls, or with an OpenAI chat message; - reads standard input.",
+            help="A file with a JSON list of calls, or with an OpenAI chat message; - or none reads standard input.",
             show_default=False,
         ),
-    ],
+    ] = "-",
+    *,
     tools: Annotated[
         list[str],
         typer.Option(
@@ -75,7 +76,6 @@ def run(
             show_default=False,
         ),
     ],
-    *,
     deadline: Annotated[
         float | None,
         typer.Option(

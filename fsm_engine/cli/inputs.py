@@ -40,6 +40,8 @@ def read_calls(source: str) -> list[Any]:
         typer.BadParameter: they cannot be read.
     """
     where = "standard input" if source == "-" else source
+    if source == "-" and sys.stdin.isatty():
+        typer.echo("Reading the calls from standard input; end them by Ctrl+D on a line of its own.", err=True)
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
     except FileNotFoundError:

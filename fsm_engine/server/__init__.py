@@ -12,8 +12,11 @@ Example:
     ['/chat/stream', '/circuits']
 """
 
-from .app import create_app
-from .router import create_router
-from .runs import Authorize, ServerLimits
+from ..extras import needed_by
+
+with needed_by("fsm_engine.server", "server"):
+    from .app import create_app
+    from .router import create_router
+    from .runs import Authorize, ServerLimits
 
 __all__ = ["Authorize", "ServerLimits", "create_app", "create_router"]

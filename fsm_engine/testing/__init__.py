@@ -4,13 +4,16 @@ The extra `testing` brings pytest and Hypothesis along; the plugin registers its
 Hypothesis and are imported by name.
 """
 
-from .cases import Refusal, every_refusal, every_row, walks
-from .clock import PacedClock
-from .event_log import EventLog
-from .paths import assert_path
-from .rehearsal import Rehearsal
-from .script import Action, Delays, Emits, Hangs, Raises, Reports, Returns, ScriptedTool, scripted
-from .tables import assert_table
+from ..extras import needed_by
+
+with needed_by("fsm_engine.testing", "testing"):
+    from .cases import Refusal, every_refusal, every_row, walks
+    from .clock import PacedClock
+    from .event_log import EventLog
+    from .paths import assert_path
+    from .rehearsal import Rehearsal
+    from .script import Action, Delays, Emits, Hangs, Raises, Reports, Returns, ScriptedTool, scripted
+    from .tables import assert_table
 
 __all__ = [
     "Action",

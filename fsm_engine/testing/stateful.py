@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
 from ..errors import TransitionRefusedError
+from ..extras import needed_by
 from ..lifecycle import Hook, Lifecycle, Row
 from ..walks import shortest_walks
 from .rehearsal import Rehearsal
+
+with needed_by("fsm_engine.testing.stateful", "testing"):
+    from hypothesis import strategies as st
+    from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 _RUNNER: st.SearchStrategy[Any] = st.runner()
 _STATES = _RUNNER.flatmap(lambda self: st.sampled_from(sorted(self.lifecycle.by_name)))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import strategies as st
-
 from ..errors import ToolError
+from ..extras import needed_by
 from .script import Action, Delays, Emits, Hangs, Raises, Reports, Returns
+
+with needed_by("fsm_engine.testing.strategies", "testing"):
+    from hypothesis import strategies as st
 
 _JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | st.text(max_size=20),
