@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+from .._setting_kinds import shown
 from ..arguments import Parsed
-from ..errors import ToolError, classify
+from ..errors import ConfigurationError, ToolError, classify
 from ..invocation import ToolInvocation
 from ..machine import Firing
 from ..outcome import broken_tool_response, error_response
@@ -47,7 +48,16 @@ def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:
 def _ask_if_wanted(invocation: ToolInvocation, wanted: NeedsApproval, arguments: dict[str, Any]) -> None:
     """Once a person is wanted, that stands: what was decided is on record, and is not decided again."""
     if not invocation.is_approval_wanted:
-        invocation.is_approval_wanted = bool(wanted if isinstance(wanted, bool) else wanted(arguments))
+        invocation.is_approval_wanted = wanted if isinstance(wanted, bool) else _answer(wanted(arguments))
     invocation.is_approval_missing = invocation.is_approval_wanted and not invocation.is_approval_given
     if invocation.is_approval_missing:
         invocation.ask()
+
+
+def _answer(answer: object) -> bool:
+    """Whether a person is wanted. A function that forgets to answer must not mean that nobody is."""
+    if isinstance(answer, bool):
+        return answer
+    if isinstance(answer, Coroutine):
+        answer.close()  # or Python warns that nobody has awaited it
+    raise ConfigurationError(f"needs_approval must answer True or False, not {shown(answer)}")

@@ -19,9 +19,9 @@ def breaker_at(clock: VirtualClock, **policy: Any) -> CircuitBreaker:
     return CircuitBreaker(BreakerPolicy(**settings), clock=clock)
 
 
-def test_the_defaults_are_those_of_the_system_that_it_follows() -> None:
+def test_the_figures_of_the_system_that_it_follows_are_there_by_its_name() -> None:
     """Resilience4j's `CircuitBreakerConfig`, save the lost permits, which it never gets back."""
-    policy = BreakerPolicy()
+    policy = BreakerPolicy.resilience4j()
     assert (policy.sliding_window_type, policy.sliding_window_size, policy.permitted_calls_in_half_open) == (
         "count",
         100,
@@ -83,7 +83,7 @@ def test_a_change_that_a_caller_brings_about_is_told_at_once() -> None:
 def test_a_circuit_is_open_since_its_probes_expired_not_since_somebody_looked() -> None:
     """Another process that shares the storage counts its wait from there."""
     clock, storage = VirtualClock(wall=WALL), pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
-    breaker = CircuitBreaker(BreakerPolicy(), clock=clock, state_storage=storage)
+    breaker = CircuitBreaker(BreakerPolicy.resilience4j(), clock=clock, state_storage=storage)
     breaker.half_open()
     breaker.stop_timer()
     clock.advance(90.0)

@@ -18,10 +18,12 @@ form, kind, use = sys.argv[1:]
 
 @tool(breaker=BreakerPolicy())
 async def in_loop(ctx: ToolContext) -> str:
+    'Its key.'
     return ctx.idempotency_key
 
 @tool(breaker=BreakerPolicy())
 def in_thread(ctx: ToolContext) -> str:
+    'Its key.'
     return ctx.idempotency_key
 
 engine = ToolEngine([in_loop, in_thread])
@@ -29,6 +31,7 @@ gate = threading.Event()
 
 @tool
 def hangs() -> None:
+    'Hangs.'
     gate.wait()
 
 def ask():

@@ -538,6 +538,30 @@ async def test_a_wait_is_told_of_a_time_out_and_of_an_error_that_was_returned() 
     assert seen[1].error_info.code == "NETWORK_ERROR"
 
 
+def silent(arguments: Any) -> None:
+    """Forgets to say what it has found out."""
+
+
+def broken(arguments: Any) -> bool:
+    raise LookupError("the rule is broken")
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [silent, broken, lambda _: "no", lambda _: 0, lambda _: [], lambda _: search()],
+    ids=["silent", "raises", "text", "number", "list", "coroutine"],
+)
+async def test_a_rule_for_approval_that_does_not_answer_lets_nothing_run(asks: Any) -> None:
+    guarded = scripted(Returns(1), needs_approval=asks)
+    with logged() as lines:
+        engine = virtual(guarded)
+        response = await engine.invoke("scripted")
+    assert guarded.calls == []
+    assert response.error_info is not None
+    assert (response.error_info.code, response.error_info.reason) == ("INTERNAL_ERROR", "broken_tool")
+    assert any(line["log_level"] == "error" and line.get("tool") == "scripted" for line in lines)
+
+
 @pytest.mark.parametrize(
     ("policy", "code", "stands_in"),
     [
