@@ -14,7 +14,8 @@ import jsonschema_rs
 from .response import Issue
 from .schema_reader import SchemaFacts
 from .schema_shape import Path, always_applied, json_type
-from .schema_words import RULES, describe, in_words, lacks_offset, offset_issue, readable, shown_name
+from .schema_tags import wrong_tag
+from .schema_words import RULES, describe, in_words, lacks_offset, listed, offset_issue, readable, shown_name
 
 __all__ = ["Explainer", "Failure", "from_python", "from_rust", "offset_issue", "unvalidatable"]
 
@@ -233,6 +234,15 @@ class Explainer:
         if len(meant) == 1:
             for each in meant[0]:
                 yield from self._explain(each, value)
+            return
+        given = _value_at(value, place)
+        tag = wrong_tag(failure.schema, failure.limit, given, self._targets) if isinstance(given, dict) else None
+        if tag is not None:
+            is_given = tag.name in given
+            sentence = f"must be {'one of ' if len(tag.values) > 1 else ''}{listed(tag.values)}"
+            reason = "not_allowed" if is_given else "missing_required"
+            sentence = sentence if is_given else f"is required; {sentence}"
+            yield self._issue(failure, reason, sentence, allowed=tag.values, path=self._where(failure, tag.name))
             return
         reason = "no_match" if of_type else "wrong_type"
         yield self._issue(failure, reason, f"must be {self._summary(failure)}", allowed=self._names(failure))

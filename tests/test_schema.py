@@ -373,7 +373,7 @@ ISSUES: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = {
     "no alternative's mark": (
         {"a": {"oneOf": SHAPES}},
         {"a": {"kind": "star"}},
-        [("a", "no_match", "a: must be object with kind and r or object with kind and side")],
+        [("a.kind", "not_allowed", 'a.kind: must be one of "circle" or "square"')],
     ),
     "two alternatives at once": (
         {"a": {"oneOf": [{"type": "integer"}, {"type": "number"}]}},
