@@ -51,6 +51,7 @@ from .invocation import HistoryEntry, ToolInvocation
 from .lifecycle import ANY_UNFINISHED, Lifecycle, Row, State
 from .live_run import LiveRun, RunFailedError
 from .machine import Firing, LifecycleMachine
+from .oversight import Activity
 from .policies import RetryPolicy
 from .providers.openai_model import OpenAIModel
 from .rate import RateLimit
@@ -72,6 +73,7 @@ __all__ = [
     "ANY_UNFINISHED",
     "CIRCUIT",
     "INVOCATION",
+    "Activity",
     "Agent",
     "AgentRun",
     "Alert",
