@@ -171,7 +171,7 @@ def test_what_cannot_work_is_refused_when_it_is_declared(build: Callable[[], Any
 def test_a_trigger_that_only_adds_to_a_word_is_no_slip() -> None:
     extended = CIRCUIT.extended(
         states=[State("TRIPLE")],
-        rows=[Row("OPEN", "reopen", "TRIPLE"), Row("TRIPLE", "close", "OPEN", guard="recovers_unaided")][:1],
+        rows=[Row("OPEN", "reopen", "TRIPLE")],
     )
     assert "reopen" in extended.triggers
 
@@ -196,7 +196,7 @@ def test_a_state_that_is_declared_anew_keeps_what_it_had(name: str) -> None:
         ("no", "INTERNAL_ERROR"),
         (later, "INTERNAL_ERROR"),
     ],
-    ids=str,
+    ids=["nothing", "yes", "no", "a ToolError", "zero", "a text", "something to await"],
 )
 @pytest.mark.parametrize("state", ["VALIDATING", "ADMITTING", "EXECUTING"])
 async def test_what_a_gate_answers_is_never_taken_for_a_yes_that_it_is_not(state: str, answer: Any, code: str) -> None:
