@@ -683,3 +683,36 @@ async def test_half_a_character_leaves_no_conversation_and_no_event() -> None:
         events += [event async for event in stopped]
     for each in (*asked, *(event.to_dict() for event in events)):
         json.dumps(each, ensure_ascii=False, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize("leave_out", [(), ("reasoning_content", "extra_content")])
+async def test_what_a_provider_says_beside_a_call_is_sent_back_unless_it_is_left_out(leave_out: Any) -> None:
+    said = {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "2 and 3",
+        "tool_calls": [
+            {
+                "id": "c1",
+                "type": "function",
+                "extra_content": {"google": {"thought_signature": "SIG"}},
+                "function": {"name": "add", "arguments": '{"a": 2, "b": 3}'},
+            }
+        ],
+    }
+    async with ModelServer(Reply("5")) as server:
+        conversation = [
+            {"role": "user", "content": "2 + 3?"},
+            said,
+            {"role": "tool", "tool_call_id": "c1", "content": "5"},
+        ]
+        await Agent(engine(), OpenAIModel(server.client, "scripted", leave_out=leave_out)).run(conversation).wait()
+        sent = server.requests[0]["messages"][1]
+    assert ("SIG" in str(sent)) is ("2 and 3" in str(sent)) is (not leave_out)
+    assert sent["tool_calls"][0]["function"]["name"] == "add"
+
+
+@pytest.mark.parametrize("leave_out", ["reasoning_content", ["content"], ["role"]])
+def test_a_field_that_every_message_needs_cannot_be_left_out(leave_out: Any) -> None:
+    with pytest.raises(ConfigurationError, match="leave_out is a list of fields"):
+        OpenAIModel(openai.AsyncOpenAI(api_key="x"), "m", leave_out=leave_out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenAIModel"]
 
+_NEEDED = frozenset({"role", "content", "tool_calls", "tool_call_id", "id", "type", "function", "custom"})
+
 
 class OpenAIModel:
     """Gives what an `Agent` takes as its model. Needs the extra `openai`.
@@ -20,17 +22,21 @@ class OpenAIModel:
         client: an `openai.AsyncOpenAI`; its address, key, time limits and retries are its own affair.
         model: the name of the model.
         stream: whether the message is to come in pieces. Without it the reader waits for the whole.
+        leave_out: fields of messages and calls that this server refuses. What a provider says beside its messages
+            (`reasoning_content`, say) is sent back to it otherwise, as some refuse a request without it.
         params: further parameters of each request, such as `temperature`.
 
     Raises:
-        ConfigurationError: the client is one that blocks.
+        ConfigurationError: the client is one that blocks, or a field to leave out is none that may be missing.
 
     Example:
         >>> from openai import AsyncOpenAI
         >>> model = OpenAIModel(AsyncOpenAI(api_key="...", base_url="http://localhost:1234/v1"), "qwen3", temperature=0.2)
     """
 
-    def __init__(self, client: AsyncOpenAI, model: str, *, stream: bool = True, **params: Any) -> None:
+    def __init__(
+        self, client: AsyncOpenAI, model: str, *, stream: bool = True, leave_out: Collection[str] = (), **params: Any
+    ) -> None:
         from openai import OpenAI
 
         given: object = client  # whatever the caller's type checker has not seen
@@ -39,6 +45,12 @@ class OpenAIModel:
         self._client = client
         self._params = {"model": model, **params}
         self._stream = stream
+        if isinstance(leave_out, str) or not _NEEDED.isdisjoint(leave_out):
+            raise ConfigurationError(
+                f"leave_out is a list of fields such as ['reasoning_content'], none of {', '.join(sorted(_NEEDED))}; "
+                f"not {leave_out!r}"
+            )
+        self._left_out = frozenset(leave_out)
 
     async def __call__(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
@@ -49,7 +61,7 @@ class OpenAIModel:
             messages: the conversation so far.
             tools: the definitions of the tools that it may call.
         """
-        request: dict[str, Any] = {**self._params, "messages": list(messages)}
+        request: dict[str, Any] = {**self._params, "messages": [self._sent(each) for each in messages]}
         if tools:
             request["tools"] = list(tools)
         create: Any = self._client.chat.completions.create
@@ -59,6 +71,16 @@ class OpenAIModel:
         async with await create(**request, stream=True) as chunks:
             async for chunk in chunks:
                 yield chunk.model_dump(warnings=False)
+
+    def _sent(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self._left_out:
+            return message
+        sent = {name: value for name, value in message.items() if name not in self._left_out}
+        if calls := sent.get("tool_calls"):
+            sent["tool_calls"] = [
+                {name: value for name, value in call.items() if name not in self._left_out} for call in calls
+            ]
+        return sent
 
 
 def _as_chunk(completion: Any) -> dict[str, Any]:

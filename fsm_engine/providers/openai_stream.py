@@ -142,7 +142,9 @@ class MessageAssembler:
             ids: by which each of these calls is answered.
         """
         calls = [call.written(ids[call]) for call in self.calls if call in ids]
-        return {"content": self.content or None, **self.extra, "tool_calls": calls}
+        # An empty list says nothing, and some servers refuse those that they do not know.
+        extra = {name: value for name, value in self.extra.items() if value not in ([], {})}
+        return {"content": self.content or None, **extra, "tool_calls": calls}
 
     # -- one delta -----------------------------------------------------------------------------------------------
 
