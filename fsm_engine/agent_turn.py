@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from ._characters import whole_characters
-from .call_group import let_others_in
+from .call_group import is_turn_due
 from .calls import duplicate_id_error, fingerprint
 from .errors import EngineClosedError, ToolError, ToolErrorCode
 from .events import FinalAnswerEvent, ThinkingEvent, ToolArgumentsEvent, ToolErrorEvent
@@ -77,7 +77,8 @@ class Turn:
         async with aclosing(chunks_of(given)) as chunks:
             async for chunk in chunks:
                 number += 1
-                await let_others_in(number)
+                if is_turn_due(number):
+                    await asyncio.sleep(0)
                 if self._is_closed or self._run.is_stopped():
                     return
                 begun = len(self._started)

@@ -53,6 +53,7 @@ class CallGroup:
 
     def __init__(self, engine: ToolEngine) -> None:
         self._engine = engine
+        self._sink = engine.sink_of(self._tell)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._invocations: dict[str, ToolInvocation] = {}
         # The first to write here decides, in one step that neither a thread nor a signal's handler can come between.
@@ -106,7 +107,7 @@ class CallGroup:
         """Start a call whose events are told to whoever reads; see `ToolEngine.start`. After a stop it is not run."""
         if self.is_stopped():
             refuse = ToolError(ToolErrorCode.CANCELLED, _why_cancelled(self._endings[None]))
-        invocation = self._engine.start(call, deadline=deadline, on_event=self._tell, refuse=refuse, uid=uid)
+        invocation = self._engine.start_into(self._sink, call, deadline=deadline, refuse=refuse, uid=uid)
         self._invocations[invocation.uid] = invocation
         return invocation
 
@@ -162,19 +163,13 @@ class CallGroup:
         return None
 
 
-async def let_others_in(handed_out: int) -> None:
-    """Before an event that lies ready is handed out: a reader that was cancelled gets none, and others get their turn."""
-    if handed_out % TURN_EVERY == 0:
-        await asyncio.sleep(0)
-    else:
-        await hear_cancellation()
+def is_turn_due(handed_out: int = 1) -> bool:
+    """Before an event that lies ready is handed out: give the loop a turn first.
 
-
-async def hear_cancellation() -> None:
-    """Raise a cancellation that the current task has been asked for; else do nothing, not even wait."""
+    A reader that was cancelled hears of it then and gets no more; and now and then others get their turn.
+    """
     task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        await asyncio.sleep(0)
+    return handed_out % TURN_EVERY == 0 or (task is not None and task.cancelling() > 0)
 
 
 def _why_cancelled(ending: Ending) -> str:

@@ -225,7 +225,13 @@ class ToolEngine:
         Raises:
             RuntimeError: no event loop is running.
         """
-        sink = self._sink if on_event is None else self._sink_after(self._isolated(on_event))
+        sink = self._sink if on_event is None else self.sink_of(on_event)
+        return self.start_into(sink, call, deadline=deadline, refuse=refuse, uid=uid)
+
+    def start_into(
+        self, sink: EventSink | None, call: Any, *, deadline: float | None, refuse: ToolError | None, uid: str | None
+    ) -> ToolInvocation:
+        """`start` with a sink that `sink_of` has made, for whoever starts many."""
         invocation = self._make(read_call(call), sink, deadline, uid)
         if refuse is not None and refuse.code == ToolErrorCode.CANCELLED:
             invocation.cancel(refuse.message)
@@ -544,7 +550,9 @@ class ToolEngine:
         self._loop = None
         self._runtimes.begin_in_child()
 
-    def _sink_after(self, first: EventSink) -> EventSink:
+    def sink_of(self, on_event: EventSink) -> EventSink:
+        """A sink that hands events to a function, whatever that raises, and then to the `publish` stage."""
+        first = self._isolated(on_event)
         return first if self._sink is None else _both(first, self._sink)
 
     def _isolated(self, publish: Callable[[Event], object]) -> EventSink:

@@ -488,6 +488,12 @@ class ToolInvocation(Struct, eq=False, weakref=True):
                 _release_all(each for each in slots if each not in kept)
                 attempt.when_function_ends(lambda: _release_all(kept))
 
+    def when_ended(self, callback: Callable[[asyncio.Future[None]], object]) -> None:
+        """Call this, in the invocation's loop, when it has ended; asked there before it has."""
+        if self._ended is None:
+            self._ended = self.loop.create_future()
+        self._ended.add_done_callback(callback)
+
     def ended_before(self, other: ToolInvocation) -> bool:
         """It had ended when the other one was made. Clocks are too coarse to tell."""
         return self.is_final and self._ending <= other.endings_before

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from .call_group import CallGroup, Ending, RunEnd, let_others_in
+from .call_group import CallGroup, Ending, RunEnd, is_turn_due
 from .events import Event, GapEvent, ThinkingEvent, ToolArgumentsEvent, ToolExecutionEvent
 from .invocation import ToolInvocation
 from .jsonable import json_text
@@ -164,7 +164,7 @@ class CallStream(CallGroup):
         self.start_calls(self._calls, deadline=self._deadline)
         self._unended = len(self._invocations)
         for invocation in self._invocations.values():
-            invocation.ended.add_done_callback(self._call_ended)
+            invocation.when_ended(self._call_ended)
         if not self._invocations:
             self._end()
         return self
@@ -184,7 +184,8 @@ class CallStream(CallGroup):
 
     async def __anext__(self) -> Event:
         self._handed_out += 1
-        await let_others_in(self._handed_out)
+        if is_turn_due(self._handed_out):
+            await asyncio.sleep(0)
         event = await self._buffer.get()
         if event is None:
             raise StopAsyncIteration

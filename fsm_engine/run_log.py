@@ -20,7 +20,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Self
 
-from .call_group import hear_cancellation, let_others_in
+from .call_group import is_turn_due
 from .errors import ConfigurationError, FsmEngineError
 from .events import Event, GapEvent
 from .jsonable import wire_text
@@ -260,10 +260,8 @@ class Reader:
         Raises:
             ReaderDroppedError: it was stuck; see the module.
         """
-        if self._is_far_behind:
+        if self._is_far_behind or is_turn_due():
             await asyncio.sleep(0)  # a reader that never has to wait would keep the tools from running
-        else:
-            await hear_cancellation()
         while not self.is_dropped:
             batch = self._log.unread(self.last_seq)
             if batch:
@@ -300,8 +298,8 @@ class Reader:
     async def __anext__(self) -> Event:
         if not self._batch:
             self._batch.extend(await self.take())
-        else:
-            await let_others_in(len(self._batch))
+        elif is_turn_due(len(self._batch)):
+            await asyncio.sleep(0)
         if not self._batch:
             raise StopAsyncIteration
         return self._batch.popleft()
