@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 from weakref import ref
 
@@ -57,6 +58,7 @@ class Workshop:
         logger: a structlog logger.
         on_late: is told of a function that ended after everybody had left.
         on_abandoned: is told of a tool's coroutine that went on after it was cancelled.
+        slow_step: seconds that a coroutine may keep everybody else waiting before its tool is named; `None`: any time.
         oversight: starts coroutines on the loop that the engine runs on now, and ends them.
         on_approval: is asked about calls that need approval; `None`: nobody but those who watch.
     """
@@ -69,6 +71,7 @@ class Workshop:
     on_late: Callable[[Attempt, BaseException | None], object]
     on_abandoned: Callable[[Attempt], object]
     oversight: Oversight
+    slow_step: float | None
     on_approval: OnApproval | None = None
 
 
@@ -79,6 +82,7 @@ class Activities:
         self._shop = workshop
         self._clock = workshop.clock
         self._spawner = workshop.oversight.spawner
+        self._slow_step = inf if workshop.slow_step is None else workshop.slow_step
         self._stages = workshop.stages
         self._is_response_new = workshop.stages.standardise is standardise_result
         self.by_state: Mapping[str, Activity] = {
@@ -186,6 +190,8 @@ class Activities:
         if run is None and result.__class__ not in FINISHED and is_unfinished(result):
             run, result, error = self._spawner.start(finish(result, attempt), context, invocation.wake)
         if run is None:
+            if self._spawner.first_step >= self._slow_step:
+                self._warn_of_blocking(invocation, self._spawner.first_step)
             return self._judge(invocation, attempt, result, error)
         attempt.run = run
         return self._watch(invocation, attempt)
@@ -265,13 +271,15 @@ class Activities:
         invocation.response = response
         info = response.error_info
         now = self._clock.monotonic()
+        if attempt.run is not None and attempt.run.longest_step >= self._slow_step:
+            self._warn_of_blocking(invocation, attempt.run.longest_step)
+        elif attempt.deadline is not None and now > attempt.deadline and info is None:
+            self._warn_of_blocking(invocation, now - attempt.started_at)
         attempt.finish(now, None if info is None else info.code)
         runtime = invocation.runtime
         assert runtime is not None, _NO_TOOL
         if runtime.is_limited:
             runtime.took(now - attempt.started_at)
-        if attempt.deadline is not None and now > attempt.deadline and info is None:
-            self._warn_of_blocking(invocation, now - attempt.started_at)
         # The one place where this is decided: what counts against the circuit is what a fallback is for.
         is_failure = info is not None and runtime.spec.counts_as_failure(info)
         if invocation.permit is not None:
@@ -294,7 +302,7 @@ class Activities:
     def _warn_of_blocking(self, invocation: ToolInvocation, seconds: float) -> None:
         """A coroutine that works or sleeps without awaiting cannot be stopped, and holds up everybody else."""
         self._shop.logger.warning(
-            "tool held up the event loop past its time limit; make it a plain function, or let it await",
+            "tool held up the event loop; make it a plain function, or let it await",
             tool=invocation.tool_name,
             uid=invocation.uid,
             seconds=round(seconds, 3),

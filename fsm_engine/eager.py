@@ -19,6 +19,7 @@ from asyncio.tasks import (
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from sys import getrefcount
+from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
 
@@ -30,6 +31,7 @@ class EagerRun(Coroutine[Any, Any, None]):
         task: the task; current while the coroutine runs, gone once that has ended in it.
         finished: the outcome is in.
         result: what the coroutine returned.
+        longest_step: seconds that its longest step took; while it lasts, nothing else in the loop runs.
         error: what it raised instead, `SystemExit` and `KeyboardInterrupt` included. Nothing is raised in the task.
     """
 
@@ -43,6 +45,7 @@ class EagerRun(Coroutine[Any, Any, None]):
         "_task_context",
         "error",
         "finished",
+        "longest_step",
         "result",
         "task",
     )
@@ -57,6 +60,7 @@ class EagerRun(Coroutine[Any, Any, None]):
         self._coro: Coroutine[Any, Any, Any] | None = None
         self._pending: Any = None
         self.finished = False
+        self.longest_step = 0.0
         self.result: Any = None
         self.error: BaseException | None = None
         # Made directly: a task factory that starts eagerly would begin a coroutine that has nothing to run yet.
@@ -115,6 +119,7 @@ class EagerRun(Coroutine[Any, Any, None]):
 
     def _step(self, method: Callable[[Any], Any], argument: Any) -> Any:
         context = self._context
+        began = perf_counter()
         try:
             # The task enters its own context at every step; only one that was used again has another to enter.
             return method(argument) if context is self._task_context else context.run(method, argument)
@@ -122,6 +127,9 @@ class EagerRun(Coroutine[Any, Any, None]):
             self._end(stop.value, None)
         except BaseException as error:  # noqa: BLE001 # the tool's outcome, whatever it is: kept for the engine to judge
             self._end(None, error)
+        finally:
+            seconds = perf_counter() - began
+            self.longest_step = max(self.longest_step, seconds)
         raise StopIteration(None)
 
     def _retire(self) -> None:
@@ -171,14 +179,19 @@ class EagerRun(Coroutine[Any, Any, None]):
 
 
 class Spawner:
-    """Starts coroutines eagerly on one loop, and uses a task again if its coroutine never had to wait."""
+    """Starts coroutines eagerly on one loop, and uses a task again if its coroutine never had to wait.
 
-    __slots__ = ("_loop", "_spares")
+    Attributes:
+        first_step: seconds that the first step took of what was started last.
+    """
+
+    __slots__ = ("_loop", "_spares", "first_step")
 
     _loop: asyncio.AbstractEventLoop
 
     def __init__(self) -> None:
         self._spares: list[EagerRun] = []
+        self.first_step = 0.0
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """Work on this loop, which is running, from now on."""
@@ -208,6 +221,7 @@ class Spawner:
             _leave_task(loop, caller)
         _enter_task(loop, task)
         held = getrefcount(task)
+        began = perf_counter()
         try:
             run._pending = context.run(coro.send, None)
         except StopIteration as stop:
@@ -216,8 +230,10 @@ class Spawner:
             result, raised = None, error
         else:
             run._context, run._coro, run._on_end = context, coro, on_end
+            run.longest_step = perf_counter() - began
             return run, None, None
         finally:
+            self.first_step = perf_counter() - began
             _leave_task(loop, task)
             if caller is not None:
                 _enter_task(loop, caller)

@@ -49,6 +49,8 @@ from .tool_settings import ToolSettings
 T = TypeVar("T")
 
 DEFAULT_THREADS = 32
+DEFAULT_SLOW_STEP = 0.25
+"""Seconds: long enough not to be a busy machine's fault, short enough to be felt."""
 
 
 class ToolEngine:
@@ -69,6 +71,8 @@ class ToolEngine:
         max_threads: threads for tools that are plain functions.
         cancel_grace: seconds that a cancelled coroutine may take to clean up before it is left to itself; a call's
             deadline ends them earlier.
+        slow_step: seconds that a coroutine tool may go without awaiting, while nothing else in the loop runs, before a
+            warning in the log names it. `None`: no warning.
         on_approval: is asked about each call that needs approval, with the invocation; a plain function (in a thread) or
             a coroutine function that answers `True`, `False`, `Approve(...)`, `Deny(...)`, or `None` to leave it open.
 
@@ -99,6 +103,7 @@ class ToolEngine:
         max_concurrency: int | None = None,
         max_threads: int = DEFAULT_THREADS,
         cancel_grace: float = 1.0,
+        slow_step: float | None = DEFAULT_SLOW_STEP,
         on_approval: OnApproval | None = None,
     ) -> None:
         given = {
@@ -109,6 +114,7 @@ class ToolEngine:
             "max_concurrency": max_concurrency,
             "max_threads": max_threads,
             "cancel_grace": cancel_grace,
+            "slow_step": slow_step,
             "on_approval": on_approval,
         }
         check_settings("ToolEngine.", ENGINE, given)
@@ -139,6 +145,7 @@ class ToolEngine:
             on_late=self._report_late,
             on_abandoned=self._report_abandoned,
             oversight=oversight,
+            slow_step=slow_step,
             on_approval=on_approval,
         )
         machine, record = build_machine(lifecycle, hooks, self._stages, self._logger)

@@ -181,6 +181,7 @@ ENGINE: Final[Mapping[str, Setting]] = {
     "max_concurrency": Setting(_COUNT, _NO_LIMIT),
     "max_threads": Setting(_COUNT),
     "cancel_grace": Setting(_SECONDS_OR_0),
+    "slow_step": Setting(_SECONDS, "for no warning"),
     "on_approval": Setting(function("a function of an invocation", 1), "for nobody"),
 }
 

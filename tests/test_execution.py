@@ -27,6 +27,7 @@ from fsm_engine import (
     ToolResponse,
     ToolSpec,
     ToolStatus,
+    eager,
     threads,
     tool,
 )
@@ -138,6 +139,28 @@ async def test_a_generator_runs_wholly_in_one_thread() -> None:
     data: Any = (await ToolEngine([idents]).invoke("idents")).data
     assert len(set(data)) == 1
     assert data[0] != threading.get_ident()
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("slow_step", "is_told"), [(0.25, True), (5.0, False), (None, False)])
+async def test_a_coroutine_that_keeps_everybody_waiting_is_named(
+    first: bool, slow_step: float | None, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it does in its first step or a later one, be it that it sleeps without awaiting."""
+    ticks = [0.0]
+    monkeypatch.setattr(eager, "perf_counter", lambda: ticks[-1])
+
+    async def sleepy() -> None:
+        if not first:
+            await asyncio.sleep(0)
+        ticks.append(1.0)  # as time.sleep(1) would do
+        await asyncio.sleep(0)
+
+    with logged() as lines:
+        engine = ToolEngine([sleepy], slow_step=slow_step)
+        assert (await engine.invoke("sleepy")).error_info is None
+    told = [line for line in lines if "held up" in line["event"]]
+    assert [(line["tool"], line["seconds"]) for line in told] == ([("sleepy", 1.0)] if is_told else [])
 
 
 @pytest.mark.parametrize("on_executor", [False, True])
