@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from .jsonable import to_jsonable
-from .response import ToolResponse
+from .response import ErrorInfo, ToolResponse
 
 
 # Five are made for each call that is watched; a Struct is made in a quarter of the time that a dataclass takes.
@@ -152,6 +152,13 @@ class ToolErrorEvent(ToolEvent):
     tool_name: str
     result: ToolResponse
     approval: Mapping[str, Any] | None = None
+
+    @property
+    def error(self) -> ErrorInfo:
+        """What went wrong, as the wire has it under this name; `result` is the whole response."""
+        info = self.result.error_info
+        assert info is not None, "the response of a failure says what has failed"
+        return info
 
     def to_dict(self) -> dict[str, Any]:
         """The event as a strict-JSON object; `error` is the `error_info` of the response."""
