@@ -34,6 +34,8 @@ _BREAKER = (
 _BREAKER_ALL = (*_BREAKER, "tests/test_breaker_policy.py", "tests/test_breaker_golden.py")
 _ENGINE = ("tests/test_activities.py", "tests/test_acceptance.py", "tests/test_engine.py")
 
+_DRIVEN = ("tests/test_small_promises.py", *_ENGINE)
+
 TESTS: dict[str, tuple[str, ...]] = {
     "states/invocation.py": ("tests/states/test_invocation.py", *_ENGINE),
     "states/circuit.py": _BREAKER,
@@ -58,6 +60,16 @@ TESTS: dict[str, tuple[str, ...]] = {
     "fsm_engine/breaker_states.py": _BREAKER_ALL,
     "fsm_engine/window.py": ("tests/test_window.py", *_BREAKER_ALL),
     "fsm_engine/policies.py": ("tests/test_policies.py", "tests/test_spec.py", *_ENGINE),
+    "hooks/history.py": ("tests/hooks/test_history.py", *_DRIVEN),
+    "hooks/lease.py": ("tests/hooks/test_lease.py", *_DRIVEN),
+    "hooks/circuit.py": ("tests/test_admission.py", *_DRIVEN),
+    "hooks/validation.py": ("tests/hooks/test_validation.py", "tests/test_approval.py", *_DRIVEN),
+    "fsm_engine/driver.py": ("tests/test_own_states.py", "tests/hooks/test_lease.py", *_DRIVEN),
+    "fsm_engine/oversight.py": ("tests/test_own_states.py", *_DRIVEN),
+    "fsm_engine/activities.py": ("tests/test_own_states.py", "tests/test_fallback.py", *_DRIVEN),
+    "fsm_engine/stages.py": ("tests/test_stages.py", "tests/cases/test_argument_payloads.py", *_DRIVEN),
+    "fsm_engine/arguments.py": ("tests/test_stages.py", "tests/cases/test_argument_payloads.py", *_DRIVEN),
+    "fsm_engine/admission.py": ("tests/test_admission.py", "tests/test_rate.py", *_DRIVEN),
 }
 """The files that are changed, and the tests that should notice."""
 
