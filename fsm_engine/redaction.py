@@ -153,8 +153,9 @@ def masked_names(value: Any, hides: Collection[str]) -> Iterator[str]:
     """The hidden fields that hold a mask in place of a value."""
     if isinstance(value, dict):
         yield from (key for key, inner in value.items() if key in hides and inner == MASK)
-        value = list(value.values())
-    if isinstance(value, list):
+        for inner in value.values():
+            yield from masked_names(inner, hides)
+    elif isinstance(value, list):
         for inner in value:
             yield from masked_names(inner, hides)
 

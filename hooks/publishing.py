@@ -19,7 +19,7 @@ def publish_transition(invocation: ToolInvocation, sink: EventSink, row: Row, is
         arguments, spec = invocation.arguments or {}, invocation.spec
         shown = spec.shown(arguments) if spec is not None and spec.hides else arguments
         sink(ToolCallEvent(0, now, call_id, uid, invocation.tool_name, shown))
-    approval = invocation.approval.told() if invocation.approval is not None and row.source == _AWAITING else None
+    approval = invocation.questions[-1].told() if row.source == _AWAITING and invocation.questions else None
     if invocation.ended_at is None:
         state = row.dest
         if state in _TELLING_STATES:

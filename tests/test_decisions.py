@@ -224,7 +224,8 @@ async def test_engine_asks_whom_it_was_given_to_ask(kind: str, answer: Any, resu
     response = await engine.invoke("transfer", {"amount": 500})
     assert (response.text if response.error_info is None else None) == result
     if isinstance(answer, Approve | Deny) and answer.by:
-        assert response.context["approval"]["by"] == "bot"
+        told: Any = response.context["approval"]
+        assert told["by"] == "bot"
 
 
 def test_synchronous_form_asks_too_and_a_plain_function_may_take_its_time() -> None:

@@ -71,6 +71,7 @@ class OrderDesk:
             )(self.send_sms),
             tool(
                 needs_approval=True,
+                approval_timeout=3_600,  # who looks at the page may take their time
                 destructive=True,
                 timeout=1.5,
                 max_retries=2,  # for errors before the money moved; what may have moved it is not tried again

@@ -28,6 +28,7 @@ def test_order_desk_is_seen_through_its_whole_conversation(open_page: Callable[.
         expect(page.locator("#waiting")).to_have_text("2 calls wait for you", timeout=30_000)
         expect(circuit.locator(".pill")).to_have_text("closed")
         page.locator("#waiting").click()
+        expect(page.locator(".question .is-yes").first).to_have_attribute("aria-disabled", "false")
         page.keyboard.press("Enter")
         expect(page.locator("#waiting")).to_have_text("1 call waits for you")
         page.get_by_label("Reason for denying").fill("it needs a written order")

@@ -98,6 +98,7 @@ def test_call_is_approved_from_the_keyboard_and_seen_to_its_result(open_page: Op
         assert visited(page) == ["PENDING", "VALIDATING", "AWAITING_APPROVAL"]
         page.locator("#waiting").press("Enter")
         expect(page.get_by_role("button", name="Approve")).to_be_focused()
+        expect(page.get_by_role("button", name="Approve")).to_have_attribute("aria-disabled", "false")
         page.keyboard.press("Enter")
         expect(card(page, "pay").locator(".result")).to_have_text("150 paid")
         expect(page.locator(".is-answer .text")).to_have_text("It is paid.")

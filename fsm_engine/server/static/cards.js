@@ -37,6 +37,10 @@ export class CallCard {
     this.parts = new Map();
     /** @type {string | null} */
     this.shownArguments = null;
+    /** @type {CallState["argumentTexts"] | null} */
+    this.readTexts = null;
+    /** Its arguments by name, each as exact JSON text. @type {Map<string, string>} */
+    this.texts = new Map();
     this.update();
   }
 
@@ -68,7 +72,7 @@ export class CallCard {
     this.#part("outcome", call.status !== null, () => h("div", { class: "card-outcome" }), showOutcome);
     this.#part("damage", call.isDamaged, makeDamage, () => {});
     this.#part("cancel", call.endedAt === null && call.uid !== null && call.state !== "AWAITING_APPROVAL" && (call.missing === null || call.missing === "late"), () => this.#makeCancel(), () => {});
-    setText(this.brief, briefly(call));
+    setText(this.brief, briefly(call, this.texts));
     this.tick(null);
   }
 
@@ -95,11 +99,13 @@ export class CallCard {
     const given = Object.entries(call.arguments ?? {});
     // What could not be read as arguments is shown as it was written.
     const written = given.length > 0 || (call.arguments !== null && call.written.trim() === "{}") ? "" : call.written;
-    const shown = written || JSON.stringify([given, [...call.argumentTexts.values()]]);
-    if (this.shownArguments === shown) return;
+    const shown = written || JSON.stringify(given);
+    if (this.shownArguments === shown && this.readTexts === call.argumentTexts) return;
     this.shownArguments = shown;
+    this.readTexts = call.argumentTexts;
+    this.texts = call.argumentTexts();
     if (written !== "") this.arguments.replaceChildren(h("dd", { class: "is-written" }, shortJson(written, 400)));
-    else this.arguments.replaceChildren(...given.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, plainly(value, call.argumentTexts.get(name))))));
+    else this.arguments.replaceChildren(...given.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, plainly(value, this.texts.get(name))))));
   }
 
   #updateWay() {
@@ -146,9 +152,9 @@ export class CallCard {
   }
 }
 
-/** Arguments and outcome in one line, for a dense group. @param {CallState} call */
-function briefly(call) {
-  const given = Object.entries(call.arguments ?? {}).map(([name, value]) => shortJson(plainly(value, call.argumentTexts.get(name)), 60)).join(", ");
+/** Arguments and outcome in one line, for a dense group. @param {CallState} call @param {Map<string, string>} texts */
+function briefly(call, texts) {
+  const given = Object.entries(call.arguments ?? {}).map(([name, value]) => shortJson(plainly(value, texts.get(name)), 60)).join(", ");
   const outcome = call.error !== null ? String(call.error.code) : call.result !== null ? shortJson(call.result.text ?? "", 60) : "";
   return outcome === "" ? given : `${given} → ${outcome}`;
 }

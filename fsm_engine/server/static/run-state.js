@@ -21,7 +21,7 @@ import { membersOf } from "./exact-json.js";
  * @property {string | null} uid  the engine's own, unique
  * @property {string} name        of the tool; "" until it is known
  * @property {Record<string, unknown> | null} arguments
- * @property {Map<string, string>} argumentTexts  the same by name, each as exact JSON text
+ * @property {() => Map<string, string>} argumentTexts  the same by name, each as exact JSON text; read when it is asked for
  * @property {string} written     the text of the arguments as far as the model has written it
  * @property {string} state       where it is: "WRITING", then the states of its lifecycle
  * @property {number} attempt     0 before the first
@@ -247,7 +247,7 @@ export class RunState {
     const call = {
       key: uid ?? (this.calls.has(id) ? `${id}#${this.calls.size}` : id),
       id, uid,
-      name: "", arguments: null, argumentTexts: new Map(), written: "",
+      name: "", arguments: null, argumentTexts: () => new Map(), written: "",
       state: "WRITING", attempt: 0, progress: null, message: "", chunks: [], path: [],
       startedAt: typeof event.at === "number" ? event.at : 0,
       endedAt: null, status: null, result: null, error: null, fallback: null, question: null, questionText: null, approval: null, changes: [],
@@ -269,7 +269,7 @@ const HANDLERS = {
   tool_call(call, event, text) {
     call.name = String(event.name ?? call.name);
     if (isObject(event.arguments)) call.arguments = event.arguments;
-    call.argumentTexts = membersOf(membersOf(text).get("arguments") ?? "");
+    call.argumentTexts = () => membersOf(membersOf(text).get("arguments") ?? "");
     if (typeof event.at === "number") call.startedAt = event.at;
     enter(call, "PENDING", event);
   },
@@ -319,7 +319,7 @@ function takeDecision(call, approval, text) {
   const exact = membersOf(membersOf(text).get("approval") ?? "");
   if (isObject(approval.arguments)) {
     call.arguments = approval.arguments;
-    call.argumentTexts = membersOf(exact.get("arguments") ?? "");
+    call.argumentTexts = () => membersOf(exact.get("arguments") ?? "");
   }
   call.changes = [...membersOf(exact.get("changed") ?? "")].map(([name, change]) => {
     const sides = membersOf(change);
