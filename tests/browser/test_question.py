@@ -115,7 +115,9 @@ def test_whatever_text_is_shown_reads_back_as_what_it_is(open_page: Open) -> Non
     with serving(app_of(app(model=says("Never asked.")))) as port:
         page = open_page(f"http://127.0.0.1:{port}/")
 
-        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+        )
         @given(
             st.dictionaries(
                 TEXTS,
