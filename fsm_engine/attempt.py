@@ -14,6 +14,7 @@ from .eager import EagerRun
 from .forking import renew_in_children
 from .jsonable import MAX_SIZE, to_jsonable
 from .ownership import Belongings
+from .redaction import redact_mapping
 
 if TYPE_CHECKING:
     from .invocation import ToolInvocation
@@ -164,7 +165,10 @@ class Attempt(Struct, eq=False, weakref=True):
             self.last_sign = self.invocation.clock.monotonic()
             self.has_spoken = True
             if chunk is not None:
-                self.invocation.tell(chunk=to_jsonable(chunk).value)
+                piece, spec = to_jsonable(chunk).value, self.invocation.spec
+                if spec is not None and spec.hides:  # what the tool repeats of them is hidden like themselves
+                    piece = redact_mapping(piece, spec.hides)
+                self.invocation.tell(chunk=piece)
 
     def call_in_loop(self, method: Callable[..., object], *args: Any) -> None:
         """Call a method in the engine's loop, from any thread; nothing happens if the loop is gone."""

@@ -17,6 +17,7 @@ from .calls import ToolCall, fingerprint, made_id, printable_name
 from .errors import ConfigurationError, Effect
 from .events import Event, ToolExecutionEvent
 from .lifecycle import Lifecycle, Row
+from .outcome import without_hidden
 from .response import ErrorInfo, ToolResponse, ToolStatus
 from .states.invocation import INVOCATION, ToolState
 
@@ -399,6 +400,9 @@ class ToolInvocation(Struct, eq=False, weakref=True):
 
     def refuse(self, response: ToolResponse) -> None:
         """A gate or the admission says no; the response is what the model will read."""
+        spec = self.spec
+        if spec is not None and spec.hides:  # a rule of the user's may repeat what it was given
+            response = without_hidden(response, self.arguments or {}, spec.hides)
         self.is_refused, self.response = True, response.with_effect(self.effect_so_far)
 
     def refuse_admission(self, response: ToolResponse, fallback_reason: str | None) -> None:

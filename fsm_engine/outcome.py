@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ._traces import trace_text
 from .errors import Effect, ToolErrorCode
-from .redaction import MASK, short_name
+from .redaction import hidden_values, mask_values, short_name
 from .response import ErrorInfo, ToolResponse
 
 if TYPE_CHECKING:
     from .invocation import ToolInvocation
     from .lifecycle import Outcome
-
-_SHORTEST_HIDDEN: Final = 4
-"""Characters; a shorter value is found everywhere, and masking it would leave nothing to read."""
 
 
 def error_response(error: BaseException, *, wall: float | None = None) -> ToolResponse:
@@ -47,28 +44,16 @@ def as_tools_own(response: ToolResponse) -> ToolResponse:
 def without_hidden(response: ToolResponse, arguments: Mapping[str, Any], hides: frozenset[str]) -> ToolResponse:
     """An error whose texts do not repeat the values of arguments that nobody may see."""
     info = response.error_info
-    values = sorted(set(_hidden_texts(arguments, hides)), key=len, reverse=True)
+    values = hidden_values(arguments, hides)
     if info is None or not values:
         return response
 
     def masked(text: str) -> str:
-        for value in values:
-            text = text.replace(value, MASK)
-        return text
+        return mask_values(text, values)
 
-    info = replace(info, message=masked(info.message), detail=masked(info.detail))
+    issues = tuple(replace(issue, message=masked(issue.message)) for issue in info.issues)
+    info = replace(info, message=masked(info.message), detail=masked(info.detail), issues=issues)
     return replace(response, text=masked(response.text), error_info=info)
-
-
-def _hidden_texts(value: Any, hides: frozenset[str], is_hidden: bool = False) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _hidden_texts(inner, hides, is_hidden or key in hides)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _hidden_texts(inner, hides, is_hidden)
-    elif is_hidden and len(text := str(value)) >= _SHORTEST_HIDDEN:
-        yield text
 
 
 def broken_tool_response(tool: str, part: str, error: BaseException) -> ToolResponse:

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic_core import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ._json import JsonValue
 
 __all__ = [
     "MASK",
     "exception_text",
+    "hidden_values",
     "is_secret_key",
+    "mask_values",
     "note_texts",
     "qualified_name",
     "redact",
@@ -33,6 +35,7 @@ MASK: Final = "***"
 
 _MAX_DEPTH: Final = 100
 _MOST_NOTES: Final = 5
+_SHORTEST_ANYWHERE: Final = 4
 _T = TypeVar("_T")
 
 # `token` must end the key: a token count or a limit of tokens is no secret.
@@ -158,6 +161,38 @@ def masked_names(value: Any, hides: Collection[str]) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from masked_names(inner, hides)
+
+
+def hidden_values(arguments: object, hides: Collection[str]) -> list[str]:
+    """The texts of the values of arguments that nobody may see, at any depth, the longest first."""
+    return sorted(set(_hidden_texts(arguments, hides)), key=len, reverse=True)
+
+
+def mask_values(text: str, values: Iterable[str]) -> str:
+    """`text` without these values. One of fewer than four characters is masked where it stands alone.
+
+    Inside other words it is found everywhere, and masking it there would leave nothing to read.
+
+    >>> mask_values("pin 77 of card 4477 is wrong", ["77"])
+    'pin *** of card 4477 is wrong'
+    """
+    for value in values:
+        if len(value) >= _SHORTEST_ANYWHERE:
+            text = text.replace(value, MASK)
+        elif value in text:
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)
+    return text
+
+
+def _hidden_texts(value: object, hides: Collection[str], is_hidden: bool = False) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _hidden_texts(inner, hides, is_hidden or key in hides)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _hidden_texts(inner, hides, is_hidden)
+    elif is_hidden and value is not None and not isinstance(value, bool) and (text := str(value)).strip():
+        yield text
 
 
 def exception_text(exc: BaseException, limit: int = 500) -> str:

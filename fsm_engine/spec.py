@@ -83,7 +83,9 @@ class ToolSpec(Declared, Generic[P, R]):
         output_schema: JSON Schema of the result's `data`; a result that does not fit is an error.
         max_result_chars: of a longer text the model reads the beginning and the end (of JSON, as many values as fit), and
             that it is not all; the response is partial, and its `data` has the whole. At least 100; `None`: no limit.
-        sensitive: names of arguments that no log and no event may show, beside those that look like secrets.
+        sensitive: names of arguments that no log and no event may show, beside those that look like secrets. Their values
+            are masked in texts of errors, too, and fields of these names in pieces of output. A result is shown as it
+            is, since the model is to read it: leave out of it what nobody may see.
         health_check: how to find out whether the tool is well: a function without arguments, plain or coroutine (an
             exception or `False` says no), or the arguments of a harmless sample call.
         version: of the tool, for circuits, approvals, logs and events.

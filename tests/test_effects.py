@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fsm_engine import Effect, FallbackPolicy, ToolEngine, ToolError, ToolResponse, tool
+from fsm_engine import Effect, FallbackPolicy, Stages, ToolEngine, ToolError, ToolResponse, tool
 
-from .support import play, virtual
+from .support import Watch, play, virtual
 
 
 def _raising(error: BaseException) -> Callable[[], Any]:
@@ -98,3 +98,35 @@ async def test_a_tool_cannot_pretend_an_ending_that_only_the_engine_gives(code: 
     if way != "by a fallback":
         assert (invocation.error.code, invocation.error.reason) == ("EXECUTION_ERROR", code.lower())
         assert (invocation.error.message, invocation.error.counts) == ("The other side gave up.", False)
+
+
+@pytest.mark.parametrize("pin", ["7", "77", "hunter2", 4321, {"code": ["99"]}], ids=str)
+@pytest.mark.parametrize("way", ["tool", "rule"])
+async def test_no_error_repeats_a_hidden_value_however_short(pin: Any, way: str) -> None:
+    said = pin if not isinstance(pin, dict) else "99"
+
+    def rule(arguments: Any) -> None:
+        if way == "rule":
+            raise ValueError(f"the pin {said} is wrong")
+
+    @tool(sensitive={"pin"}, validator=rule)
+    async def pay(pin: Any) -> str:
+        raise RuntimeError(f"the pin {said} is wrong")
+
+    response = await virtual(pay).invoke("pay", {"pin": pin})
+    assert response.error_info is not None
+    text = response.for_model() + response.error_info.detail.splitlines()[0] + str(response.error_info.issues)
+    assert "the pin *** is wrong" in text
+    assert f"pin {said}" not in text
+
+
+async def test_a_piece_of_output_hides_fields_of_hidden_names() -> None:
+    @tool(sensitive={"pin"})
+    async def pay(pin: str) -> Any:
+        yield {"pin": pin, "step": 1}
+
+    watch = Watch()
+    engine = virtual(pay, stages=Stages(publish=watch))
+    await engine.invoke("pay", {"pin": "4321"})
+    chunks = [chunk for event in watch.events if (chunk := getattr(event, "chunk", None)) is not None]
+    assert chunks == [{"pin": "***", "step": 1}]
