@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from ..attempt import Attempt
 from ..clock import TimerHandle, VirtualClock
@@ -17,9 +17,6 @@ from ..states.invocation import ToolState
 
 _REAL_TICK = 0.0005
 """Seconds of real time between two looks at what works outside the loop."""
-
-_HANDOVER = 0.05
-"""Seconds of real time in which a thread that has ended gets its result into the loop."""
 
 
 class PacedClock(VirtualClock):
@@ -49,7 +46,6 @@ class PacedClock(VirtualClock):
         self._engines: WeakSet[ToolEngine] = WeakSet()
         self._loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()  # in which a look is due
         self._waiting: set[Attempt] = set()
-        self._ended: WeakKeyDictionary[Attempt, float] = WeakKeyDictionary()
         self._settling = 0
 
     def watch(self, engine: ToolEngine) -> None:
@@ -72,7 +68,7 @@ class PacedClock(VirtualClock):
         try:
             await asyncio.sleep(0)
             # Of those that settle at the same time each has at most one turn in the queue.
-            while len(ready) >= self._settling or self._is_work_under_way(loop):  # noqa: ASYNC110 # no event tells
+            while len(ready) >= self._settling or self._is_work_under_way():  # noqa: ASYNC110 # no event tells
                 await asyncio.sleep(0 if ready else _REAL_TICK)
         finally:
             self._settling -= 1
@@ -101,16 +97,16 @@ class PacedClock(VirtualClock):
         # This turn of the loop has polled its sockets already, so an empty queue says that nobody can go on.
         if _ready_of(loop):
             loop.call_soon(self._look, loop)
-        elif self._is_work_under_way(loop):
+        elif self._is_work_under_way():
             loop.call_later(_REAL_TICK, self._look, loop)
         else:
             loop.call_soon(self._look, loop)
             self.advance(max(0.0, due - self.monotonic()))
 
-    def _is_work_under_way(self, loop: asyncio.AbstractEventLoop) -> bool:
-        return any(self._is_at_work(each, loop) for engine in self._engines for each in engine.running)
+    def _is_work_under_way(self) -> bool:
+        return any(self._is_at_work(each) for engine in self._engines for each in engine.running)
 
-    def _is_at_work(self, invocation: ToolInvocation, loop: asyncio.AbstractEventLoop) -> bool:
+    def _is_at_work(self, invocation: ToolInvocation) -> bool:
         spec, attempt = invocation.spec, invocation.attempt
         if spec is None:
             return False
@@ -120,10 +116,8 @@ class PacedClock(VirtualClock):
             return function is not None and not inspect.iscoroutinefunction(function)
         if attempt is None or attempt.is_over or attempt in self._waiting or not spec.signature.is_sync:
             return False
-        if attempt.thread_running or spec.executor == "process":
-            return True
-        # Between the end of a thread and its result's arrival nothing shows that there is more to come.
-        return loop.time() < self._ended.setdefault(attempt, loop.time()) + _HANDOVER
+        # A thread tells of its end and its result at once, so what does not work any more has nothing more to give.
+        return attempt.thread_running or spec.executor == "process"
 
 
 def _ready_of(loop: asyncio.AbstractEventLoop) -> Any:
