@@ -57,6 +57,12 @@ class ToolContext:
         return self._attempt.number
 
     @property
+    def attempts_left(self) -> int:
+        """How many attempts may follow this one at most; 0: what this one comes to is the last word of the tool."""
+        spec = self._invocation.spec
+        return 0 if spec is None else max(0, spec.retry_policy.max_retries + 1 - self.attempt)
+
+    @property
     def deadline(self) -> float | None:
         """When this attempt must have ended, on the engine's monotonic clock; `None`: no limit."""
         return self._attempt.deadline

@@ -102,3 +102,16 @@ def test_two_contexts_are_one_too_many() -> None:
 
     with pytest.raises(RegistrationError, match="keep one"):
         ToolSpec(name="asks", func=asks)
+
+
+async def test_a_tool_knows_how_many_attempts_may_follow() -> None:
+    left: list[int] = []
+
+    @tool(read_only=True, max_retries=2)
+    async def ask(ctx: ToolContext) -> str:
+        left.append(ctx.attempts_left)
+        raise TimeoutError
+
+    engine = virtual(ask)
+    await play(engine, engine.invoke("ask"))
+    assert left == [2, 1, 0]
