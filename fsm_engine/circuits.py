@@ -52,7 +52,7 @@ class Circuits:
 
     def all(self) -> dict[str, CircuitBreaker]:
         """Every breaker by its scope."""
-        return dict(self._by_scope)
+        return _ByScope(self._by_scope)
 
     def keep_only(self, specs: Iterable[ToolSpec]) -> None:
         """Forget the circuits that none of these tools has, or has with another policy."""
@@ -76,6 +76,17 @@ class Circuits:
                 self._on_change(breaker, event)
 
         return breaker.on_event(heard)
+
+
+class _ByScope(dict[str, CircuitBreaker]):
+    """Finds a breaker by the tool's name too, where that leaves no doubt."""
+
+    def __missing__(self, scope: str) -> CircuitBreaker:
+        meant = [known for known in self if known.rpartition("@")[0] == scope]
+        if len(meant) == 1:
+            return self[meant[0]]
+        known = f"there are: {', '.join(meant or self)}" if self else "there is none, as no tool has a breaker"
+        raise KeyError(f"no circuit is called {scope!r}; {known}; a tool's is called name@version")
 
 
 def _other_policy(spec: ToolSpec) -> ConfigurationError:

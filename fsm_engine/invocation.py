@@ -161,6 +161,17 @@ class ToolInvocation(Struct, eq=False, weakref=True):
         return response.text if response.data is None else response.data
 
     @property
+    def outcome(self) -> ToolResponse:
+        """The response of an invocation that has ended: never `None`, unlike `response`.
+
+        Raises:
+            RuntimeError: it has not ended; await it first.
+        """
+        if self.response is None or not self.is_final:
+            raise RuntimeError(f"{self.tool_name} has not ended, so it has no outcome; await the invocation first")
+        return self.response
+
+    @property
     def error(self) -> ErrorInfo | None:
         """What went wrong; `None` before the end and on success."""
         return None if self.response is None else self.response.error_info

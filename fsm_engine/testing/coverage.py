@@ -54,9 +54,17 @@ class LifecycleCoverage:
         items = self.items
         return 100.0 * (len(items) - len(self.missing)) / len(items) if items else 100.0
 
+    @property
+    def has_run(self) -> bool:
+        """Something of it was exercised; a machine that was merely made says nothing."""
+        return bool(self.seen)
+
     def report(self) -> Iterator[str]:
         """The result, and everything that is missing, a line each."""
         total, missing = len(self.items), self.missing
+        if not self.has_run:
+            yield f"{self.lifecycle.name}: 0 of {total}, it never ran"
+            return
         yield f"{self.lifecycle.name}: {total - len(missing)} of {total} ({shown(self.percent)} %)"
         for kind, heading in (
             ("row", "rows never taken"),

@@ -134,7 +134,17 @@ def test_coverage_lists_what_is_missing_of_every_lifecycle_that_ran(tmp_path: Pa
     assert status == 0, "\n".join(lines)
     begin = lines.index(MISSING[0])
     assert lines[begin : begin + len(MISSING)] == MISSING
-    assert any(line.startswith("circuit: 0 of") for line in lines)
+    assert any(line.startswith("circuit: 0 of") and line.endswith("it never ran") for line in lines)
+
+
+def test_a_lifecycle_that_never_ran_is_told_of_and_counts_where_it_is_named(tmp_path: Path) -> None:
+    limit = ("--fsm-coverage", "--fsm-coverage-fail-under", "60")
+    status, lines = run(tmp_path, *limit, doors=DOOR, test_push=PUSH)
+    assert status == 0, "\n".join(lines)
+    ini = "[pytest]\nfsm_coverage_lifecycles = doors:DOOR circuit\n"
+    status, lines = run(tmp_path, *limit, doors=DOOR, test_push=PUSH, pytest=ini)
+    assert status == 1, "\n".join(lines)
+    assert "FAIL circuit: 0 % is less than 60 %" in lines
 
 
 @pytest.mark.parametrize(("limit", "status"), [("66", 0), ("67", 1)])
