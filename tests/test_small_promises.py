@@ -127,3 +127,18 @@ async def test_at_the_very_instant_of_the_deadline_nothing_new_is_begun(place: s
     assert begun == ([] if place == "ADMITTING" else ["tool"])
     assert response.error_info is not None
     assert response.error_info.code == ("TIMEOUT" if place == "ADMITTING" else "NETWORK_ERROR")
+
+
+@pytest.mark.parametrize("is_too_deep", [False, True])
+async def test_a_value_that_was_encoded_once_more_is_as_deep_as_allowed(is_too_deep: bool) -> None:
+    depth = MAX_ARGUMENT_DEPTH + 10 if is_too_deep else MAX_ARGUMENT_DEPTH - 10
+    calls: list[Any] = []
+
+    @tool
+    async def take(value: list[Any]) -> str:
+        calls.append(value)
+        return "taken"
+
+    response = await virtual(take).invoke("take", {"value": "[" * depth + "]" * depth})
+    assert bool(calls) == (not is_too_deep)
+    assert response.error_info is None or response.error_info.reason == "too_deep"
