@@ -157,6 +157,12 @@ class ToolEngine:
         self._sink = None if self._stages.publish is publish_nothing else self._isolated(self._stages.publish)
         renew_in_children(self._begin_in_child)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an engine cannot be copied or pickled, since it has a loop, threads and circuits of its own; make one on the "
+            "other side, and send calls, responses and events, which can be"
+        )
+
     # -- calls ---------------------------------------------------------------------------------------------------
 
     async def invoke(

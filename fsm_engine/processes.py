@@ -106,12 +106,13 @@ class Shipped:
 
     def __reduce__(self) -> tuple[Any, ...]:
         module, name = getattr(self.func, "__module__", None), getattr(self.func, "__qualname__", "")
-        if module is not None and getattr(_named(module, name), "func", None) is self.func:
+        if module is not None and getattr(named(module, name), "func", None) is self.func:
             return _shipped_by_name, (module, name)
         return Shipped, (self.func,)  # pickle says what is wrong with it, if anything is
 
 
-def _named(module: str, name: str) -> Any:
+def named(module: str, name: str) -> Any:
+    """What a module has under a name, dots and all; `None`: nothing."""
     try:
         return attrgetter(name)(import_module(module))
     except (AttributeError, ImportError):  # a local function, say
@@ -119,4 +120,4 @@ def _named(module: str, name: str) -> Any:
 
 
 def _shipped_by_name(module: str, name: str) -> Shipped:
-    return Shipped(_named(module, name).func)
+    return Shipped(named(module, name).func)

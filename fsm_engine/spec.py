@@ -17,6 +17,7 @@ from .errors import ConfigurationError, RegistrationError
 from .fallback import FallbackPolicy, as_fallback
 from .names import OPENAI
 from .policies import RetryPolicy
+from .processes import named
 from .rate import RateLimit
 from .redaction import is_secret_key, redact_mapping
 from .settings import TOOL, Declared, check_settings, refuse_unknown, settings_of
@@ -186,6 +187,21 @@ class ToolSpec(Declared, Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, past the engine."""
         return self.func(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        module, name = getattr(self.func, "__module__", None), getattr(self.func, "__qualname__", "")
+        if module is not None and named(module, name) is self:  # where it is known by the name of its function
+            return named, (module, name)
+        raise TypeError(
+            f"tool {self.name!r} cannot be pickled, since no module has it under its function's name; import the tool on "
+            "the other side, or send the call and its response, which can be"
+        )
+
+    def __copy__(self) -> Self:
+        return self  # nothing in it changes
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     @property
     def parameters(self) -> Mapping[str, Any]:

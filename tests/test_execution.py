@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import os
 import pickle
@@ -287,6 +288,18 @@ def test_a_function_finds_its_way_into_another_process_by_its_name() -> None:
         pickle.dumps(Shipped(lambda: 1))
     bound = pickle.loads(pickle.dumps(Shipped(functools.partial(sync_add, a=1))))
     assert bound() == 2
+
+
+def test_what_cannot_be_sent_elsewhere_says_what_can() -> None:
+    @tool
+    async def local() -> None: ...
+
+    assert pickle.loads(pickle.dumps(in_process)) is in_process  # found by its name
+    assert copy.deepcopy(local) is copy.copy(local) is local
+    with pytest.raises(TypeError, match="send the call and its response"):
+        pickle.dumps(local)
+    with pytest.raises(TypeError, match="send calls, responses and events"):
+        pickle.dumps(ToolEngine([local]))
 
 
 async def test_any_executor_will_do() -> None:
