@@ -202,7 +202,8 @@ def exception_text(exc: BaseException, limit: int = 500) -> str:
 
 def note_texts(exc: BaseException, limit: int = 500) -> list[str]:
     """What was noted on an exception (`add_note`), in the same form; the first few notes."""
-    notes: list[object] = _total(lambda: list(getattr(exc, "__notes__", ()))[:_MOST_NOTES], [])
+    nothing: list[object] = []
+    notes = _total(lambda: list(getattr(exc, "__notes__", ()))[:_MOST_NOTES], nothing)
     return [_one_line(note, limit) for note in notes if type(note) is str]
 
 

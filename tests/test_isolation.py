@@ -31,7 +31,8 @@ def raising(kind: type[BaseException]) -> Callable[..., Any]:
 
 class Listener(pybreaker.CircuitBreakerListener):
     def __init__(self, kind: type[BaseException]) -> None:
-        self.before_call = self.success = self.failure = self.state_change = raising(kind)  # type: ignore[method-assign]  # each of them raises
+        for name in ("before_call", "success", "failure", "state_change"):
+            setattr(self, name, raising(kind))
 
 
 class Storage(pybreaker.CircuitMemoryStorage):
@@ -46,10 +47,10 @@ class Storage(pybreaker.CircuitMemoryStorage):
         return super().state
 
     @state.setter
-    def state(self, value: str) -> None:
+    def state(self, state: str) -> None:
         if self.kind is not None:
             raise self.kind("gone")
-        self._state = value
+        self._state = state
 
 
 def watched(way: str, kind: type[BaseException]) -> ToolEngine:
