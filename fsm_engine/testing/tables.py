@@ -13,7 +13,7 @@ _ARROW = re.compile(r"^(?P<source>\S+) +--(?P<trigger>[^\[\]]+?)(?: +\[(?P<guard
 _RULER = re.compile(r"^[|:\- ]+$")
 
 
-def assert_table(lifecycle: Lifecycle, table: str) -> None:
+def assert_table(lifecycle: Lifecycle, table: str, *, beyond: Lifecycle | None = None) -> None:
     """The rows of a lifecycle are those of a table, in this order: rows of one source and trigger are tried in order.
 
     Args:
@@ -21,6 +21,8 @@ def assert_table(lifecycle: Lifecycle, table: str) -> None:
         table: a row a line, as `SHUT --turn_key [has_key]--> LOCKED` or as `| SHUT | turn_key | has_key | LOCKED |`;
             other lines are prose, so a docstring or a page that holds the table will do. `*` as the source is every
             state that is not final; empty or `otherwise` as the guard is none.
+        beyond: what the lifecycle extends (`INVOCATION`, say): its rows are left out, so that the table holds the
+            extension's own alone.
 
     Raises:
         AssertionError: they differ; the message shows where, row by row.
@@ -41,7 +43,8 @@ def assert_table(lifecycle: Lifecycle, table: str) -> None:
         raise ConfigurationError(
             "the table has no row; write one a line, as SOURCE --trigger [guard]--> DEST or | source | trigger | guard | dest |"
         )
-    actual = [str(row) for row in lifecycle.rows]
+    inherited = set() if beyond is None else {str(row) for row in beyond.rows}
+    actual = [str(row) for row in lifecycle.rows if str(row) not in inherited]
     wanted = [str(row) for row in expected]
     if actual != wanted:
         raise AssertionError("\n".join(_difference(lifecycle.name, wanted, actual)))

@@ -106,3 +106,17 @@ def test_the_order_of_rows_is_part_of_the_table() -> None:
 def test_a_table_that_cannot_be_read_is_refused(table: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         assert_table(DOOR, table)
+
+
+def test_an_extension_is_held_to_its_own_rows_alone() -> None:
+    audited = INVOCATION.extended(
+        name="audited",
+        states=[State("AUDITING", activity="write the ledger")],
+        rows=[Row("EXECUTING", "succeed", "AUDITING"), Row("AUDITING", "succeed", "COMPLETED")],
+    )
+    own = "EXECUTING --succeed--> AUDITING\nAUDITING --succeed--> COMPLETED"
+    assert_table(audited, own, beyond=INVOCATION)
+    with pytest.raises(AssertionError, match="1 not in the table"):
+        assert_table(audited, "AUDITING --succeed--> COMPLETED", beyond=INVOCATION)
+    with pytest.raises(AssertionError, match="not in the table"):
+        assert_table(audited, own)
