@@ -18,7 +18,7 @@ TURNS = 60
 CALLS = 5_000
 LIMIT = 3.0
 
-COUNT = BreakerPolicy()
+COUNT = BreakerPolicy.resilience4j()
 TIME = BreakerPolicy(sliding_window_type="time", sliding_window_size=10)
 
 

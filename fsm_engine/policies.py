@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, SupportsFloat
 
@@ -42,7 +43,7 @@ class RetryPolicy(Declared):
     """
 
     max_retries: int = 0
-    wait: wait_base = field(default_factory=_default_wait)
+    wait: wait_base | Callable[[RetryCallState], float] = field(default_factory=_default_wait)
     max_retry_after: float = 60.0
 
     def __post_init__(self) -> None:

@@ -133,7 +133,7 @@ class ToolSpec(Declared, Generic[P, R]):
     fallback: Literal["last_good"] | Callable[..., Any] | FallbackPolicy | None = None
     output_schema: Mapping[str, Any] | None = None
     max_result_chars: int | None = 100_000
-    sensitive: frozenset[str] | set[str] | tuple[str, ...] = frozenset()
+    sensitive: frozenset[str] | set[str] | tuple[str, ...] | list[str] = frozenset()
     health_check: HealthProbe | None = None
     version: str = "1"
     canary: float | None = None

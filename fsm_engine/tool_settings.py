@@ -45,7 +45,7 @@ class ToolSettings(TypedDict, total=False):
     fallback: Literal["last_good"] | Callable[..., Any] | FallbackPolicy | None
     output_schema: Mapping[str, Any] | None
     max_result_chars: int | None
-    sensitive: frozenset[str] | set[str] | tuple[str, ...]
+    sensitive: frozenset[str] | set[str] | tuple[str, ...] | list[str]
     health_check: HealthProbe | None
     version: str
     canary: float | None

@@ -10,7 +10,7 @@ import runpy
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -327,8 +327,9 @@ def test_a_value_that_cannot_work_is_refused_with_what_is_allowed(name: str, giv
 
 @pytest.mark.parametrize("setting", ["max_runs", "keep_seconds", "max_chars"])
 def test_a_store_of_runs_has_limits(setting: str) -> None:
+    given: Any = {setting: None}
     with pytest.raises(ConfigurationError, match=f"{setting} must be .* not None"):
-        RunStore(ToolEngine([]), **{setting: None})
+        RunStore(ToolEngine([]), **given)
 
 
 def test_a_name_that_may_come_is_taken_for_hidden() -> None:
@@ -429,7 +430,7 @@ THE_ONE_OF_THREE = {"value", "function", "last_good"}
 
 def take(name: str, setting: str, value: Any) -> None:
     needed = {} if setting in THE_ONE_OF_THREE else NEEDED.get(name, {})
-    refused = ""
+    refused, built, engine = "", cast("Any", None), None
     try:
         built = made(name, {**needed, setting: value})
         engine = None if name == "Agent" else engine_with(built, name)
@@ -531,7 +532,7 @@ async def test_a_wait_is_told_of_a_time_out_and_of_an_error_that_was_returned() 
         return 0.0
 
     busy = ToolResponse.error("NETWORK_ERROR", "busy")
-    flaky = scripted(Hangs(), Returns(busy), Returns(1), read_only=True, timeout=1, retry=RetryPolicy(2, wait))  # type: ignore[arg-type] # a function will do
+    flaky = scripted(Hangs(), Returns(busy), Returns(1), read_only=True, timeout=1, retry=RetryPolicy(2, wait))
     engine = virtual(flaky)
     await play(engine, engine.start(ToolCall("scripted")))
     assert isinstance(seen[0], TimeoutError)
@@ -608,7 +609,7 @@ def test_a_tool_of_which_all_is_said_is_registered_in_silence(given: dict[str, A
 
 
 def test_a_tool_that_says_nothing_to_the_model_is_named() -> None:
-    def bare(city, days: int = 1):  # type: ignore[no-untyped-def] # that is what it is about
+    def bare(city, days: int = 1):
         return city
 
     with logged() as lines:

@@ -173,7 +173,7 @@ def test_an_output_schema_is_judged_as_well() -> None:
 
 def test_a_misspelt_setting_is_refused() -> None:
     with pytest.raises(RegistrationError, match="no setting is called 'time_out'"):
-        tool(time_out=5)(search)
+        tool(time_out=5)(search)  # type: ignore[call-overload] # that is the mistake
     with pytest.raises(RegistrationError, match="a tool is a function or a ToolSpec, not 5"):
         tool_of(5)
 

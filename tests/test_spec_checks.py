@@ -39,7 +39,7 @@ def with_session_said(function: Any) -> Callable[..., Any]:
     wrapper: Any = with_session(function)
     parameters = inspect.signature(function).parameters.values()
     wrapper.__signature__ = inspect.Signature([each for each in parameters if each.name != "session"])
-    return wrapper  # type: ignore[no-any-return] # only Any takes an attribute of one's own
+    return wrapper
 
 
 def noted(function: Any) -> Callable[..., Any]:
