@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -79,9 +79,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no trigger": (lambda: Row("A", None, "B"), "trigger of a row must be a text, not None"),  # type: ignore[arg-type]  # on purpose
     "a number as a name": (lambda: State(7), "the name of a state must be a text, not 7"),  # type: ignore[arg-type]  # on purpose
     "an outcome that is none": (
-        lambda: State("A", final=True, outcome="good"),
+        lambda: State("A", final=True, outcome=cast("Any", "good")),
         "must be one of result, error, cancelled",
-    ),  # type: ignore[arg-type]  # on purpose
+    ),
     "a slip of the pen": (
         lambda: INVOCATION.extended(states=[REVIEW], rows=[Row("VALIDATING", "acept", "REVIEW"), TO_REVIEW]),
         "did you mean 'accept'?",

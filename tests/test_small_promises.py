@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ async def test_whether_a_person_is_asked_is_decided_on_the_arguments_that_the_to
 ) -> None:
     seen: list[Any] = []
 
-    def is_large(checked: dict[str, Any]) -> bool:
+    def is_large(checked: Mapping[str, Any]) -> bool:
         seen.append(dict(checked))
         return bool(checked["amount"] > 5)
 
