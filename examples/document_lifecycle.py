@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from fsm_engine import ANY_UNFINISHED, Firing, Lifecycle, LifecycleMachine, Row, State, TransitionRefusedError
 from fsm_engine.diagram import lifecycle_diagram
-from fsm_engine.soundness import check_lifecycle
+from fsm_engine.machine.soundness import check_lifecycle
 
 
 @dataclass

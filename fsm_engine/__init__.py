@@ -4,33 +4,34 @@ Begin with `ToolEngine` and `tool`; `Lifecycle` is for those who extend the mach
 """
 
 from . import _annotations as _annotations
-from .agent import Agent, AgentRun
-from .alerts import Alert, AlertKind
-from .approval import Approval, Approve, Decision, Deny, Verdict
-from .arguments import Parsed
-from .attempt import Attempt
-from .breaker import CircuitBreaker
-from .breaker_policy import BreakerPolicy
-from .call_group import Ending, RunEnd
-from .calls import ToolCall
+from .agent.agent import Agent, AgentRun
+from .agent.run import LiveRun, RunFailedError
+from .agent.store import RunStore, StoredRun, TooManyRunsError
+from .breaker.circuit_breaker import CircuitBreaker
+from .breaker.policy import BreakerPolicy
 from .clock import Clock, SystemClock, VirtualClock
-from .context import ToolContext
-from .engine import ToolEngine
-from .errors import (
+from .engine.alerts import Alert, AlertKind
+from .engine.call_group import Ending, RunEnd
+from .engine.engine import ToolEngine
+from .engine.health import HealthReport, HealthStatus, ToolHealth
+from .engine.oversight import Activity
+from .engine.runtimes import ThreadUse
+from .engine.stream import CallStream
+from .errors.codes import Effect, ErrorCategory, ToolErrorCode
+from .errors.exceptions import (
     ConfigurationError,
-    Effect,
     EngineClosedError,
-    ErrorCategory,
     FsmEngineError,
     LifecycleError,
     ReentrantTransitionError,
     RegistrationError,
     SchemaError,
     ToolError,
-    ToolErrorCode,
     TransitionRefusedError,
 )
-from .events import (
+from .errors.issue import Issue
+from .events.log import ReaderDroppedError, RunLog
+from .events.types import (
     Event,
     FinalAnswerEvent,
     GapEvent,
@@ -44,28 +45,28 @@ from .events import (
     ToolFallbackEvent,
     ToolResultEvent,
 )
-from .fallback import FallbackPolicy
-from .health import HealthReport, HealthStatus, ToolHealth
-from .hooking import gate, named, on_enter, on_exit, on_transition
-from .invocation import HistoryEntry, ToolInvocation
-from .lifecycle import ANY_UNFINISHED, Lifecycle, Row, State
-from .live_run import LiveRun, RunFailedError
-from .machine import Firing, LifecycleMachine
-from .oversight import Activity
-from .policies import RetryPolicy
+from .hooks.specs import gate, named, on_enter, on_exit, on_transition
+from .invocation.approval import Approval, Approve, Decision, Deny, Verdict
+from .invocation.arguments import Parsed
+from .invocation.attempt import Attempt
+from .invocation.invocation import HistoryEntry, ToolInvocation
+from .invocation.stages import Stages
+from .invocation.substitute import FallbackPolicy
+from .machine.checks import ANY_UNFINISHED
+from .machine.lifecycle import Lifecycle, Row, State
+from .machine.machine import Firing, LifecycleMachine
 from .providers.openai_model import OpenAIModel
-from .rate import RateLimit
-from .registry import ToolRegistry
-from .response import ErrorInfo, Issue, ToolResponse, ToolStatus
-from .run import CallStream
-from .run_log import ReaderDroppedError, RunLog
-from .run_store import RunStore, StoredRun, TooManyRunsError
-from .runtime import ThreadUse
-from .spec import ToolSpec, tool
-from .stages import Stages
+from .response.error_info import ErrorInfo
+from .response.tool_response import ToolResponse, ToolStatus
+from .schema.answers import Invalid
 from .states.circuit import CIRCUIT, CircuitState
 from .states.invocation import INVOCATION, ToolState
-from .validators import Invalid
+from .tools.call import ToolCall
+from .tools.context import ToolContext
+from .tools.rate import RateLimit
+from .tools.registry import ToolRegistry
+from .tools.retry import RetryPolicy
+from .tools.spec import ToolSpec, tool
 
 __version__ = "0.1.0"
 

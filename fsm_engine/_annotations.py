@@ -6,20 +6,27 @@ the names that it lacks.
 
 from __future__ import annotations
 
-from . import approval, attempt, breaker_permits, call_group, context, invocation, outcome, run, spec, sync
-from .attempt import Attempt
-from .breaker import CircuitBreaker, Permit
-from .breaker_circuit import Circuit
-from .breaker_states import BreakerState
+from .breaker import permits as breaker_permits
+from .breaker.circuit import Circuit
+from .breaker.circuit_breaker import CircuitBreaker
+from .breaker.permits import Permit
+from .breaker.states import BreakerState
 from .clock import Clock, TimerHandle
-from .engine import ToolEngine
-from .invocation import ToolInvocation
-from .limits import Slots
-from .response import ErrorInfo
-from .run import CallStream
-from .runtime import ToolRuntime
-from .spec import ToolSpec
-from .validators import Invalid
+from .concurrency import loop_thread as sync
+from .concurrency.slots import Slots
+from .engine import call_group
+from .engine import stream as run
+from .engine.engine import ToolEngine
+from .engine.runtimes import ToolRuntime
+from .engine.stream import CallStream
+from .invocation import approval, attempt, invocation
+from .invocation import outcomes as outcome
+from .invocation.attempt import Attempt
+from .invocation.invocation import ToolInvocation
+from .response.error_info import ErrorInfo
+from .schema.answers import Invalid
+from .tools import context, spec
+from .tools.spec import ToolSpec
 
 _GIVEN = (
     (approval, (ToolInvocation, ToolSpec)),

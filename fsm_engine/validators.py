@@ -20,7 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from ._validator_answers import (
+from .errors.exceptions import ConfigurationError
+from .schema.answers import (
     Invalid,
     Validator,
     ValidatorAnswer,
@@ -29,8 +30,7 @@ from ._validator_answers import (
     read_answer,
     run_validators,
 )
-from .errors import ConfigurationError
-from .schema_words import FORMAT_EXAMPLES, in_words, offset_issue
+from .schema.words import FORMAT_EXAMPLES, in_words, offset_issue
 
 __all__ = [
     "Invalid",

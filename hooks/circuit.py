@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..invocation import ToolInvocation
-from ..machine import Firing
-from ..outcome import refuse_for_circuit
+from ..invocation.invocation import ToolInvocation
+from ..invocation.outcomes import refuse_for_circuit
+from ..machine.machine import Firing
 
 
 def check_circuit(event: Firing) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from ..invocation import ToolInvocation
-from ..jsonable import to_jsonable
-from ..lifecycle import Outcome
-from ..machine import Firing
-from ..outcome import response_of_end
-from ..response import complete_later, completed
+from ..invocation.invocation import ToolInvocation
+from ..invocation.outcomes import response_of_end
+from ..jsonable.jsonable import to_jsonable
+from ..machine.lifecycle import Outcome
+from ..machine.machine import Firing
+from ..response.tool_response import complete_later, completed
 from .logging import Levels, log_end, log_transition
 from .publishing import publish_transition
 

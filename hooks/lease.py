@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..invocation import ToolInvocation
-from ..machine import Firing
+from ..invocation.invocation import ToolInvocation
+from ..machine.machine import Firing
 from ..states.invocation import ToolState
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..attempt import Attempt
-from ..invocation import ToolInvocation
-from ..lifecycle import Row
-from ..response import Issue
-from ..spec import ToolSpec
+from ..errors.issue import Issue
+from ..invocation.attempt import Attempt
+from ..invocation.invocation import ToolInvocation
+from ..machine.lifecycle import Row
 from ..states.invocation import ToolState
+from ..tools.spec import ToolSpec
 
 _ISSUES_SHOWN = 5
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..events import ToolCallEvent, ToolErrorEvent, ToolExecutionEvent, ToolFallbackEvent, ToolResultEvent
-from ..invocation import EventSink, ToolInvocation
-from ..lifecycle import Row
+from ..events.types import ToolCallEvent, ToolErrorEvent, ToolExecutionEvent, ToolFallbackEvent, ToolResultEvent
+from ..invocation.invocation import EventSink, ToolInvocation
+from ..jsonable.visible import visible_json
+from ..machine.lifecycle import Row
 from ..states.invocation import ToolState
-from ..visible import visible_json
 
 
 def publish_transition(invocation: ToolInvocation, sink: EventSink, row: Row, is_first: bool) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .._setting_kinds import shown
-from ..arguments import Parsed
-from ..errors import ConfigurationError, ToolError, classify
-from ..invocation import ToolInvocation
-from ..machine import Firing
-from ..outcome import broken_tool_response, error_response
-from ..stages import Stages
-from ..tool_settings import NeedsApproval
+from ..errors.exceptions import ConfigurationError, ToolError, classify
+from ..invocation.arguments import Parsed
+from ..invocation.invocation import ToolInvocation
+from ..invocation.outcomes import broken_tool_response, error_response
+from ..invocation.stages import Stages
+from ..machine.machine import Firing
+from ..settings.kinds import shown
+from ..tools.tool_settings import NeedsApproval
 
 
 def check_arguments(stages: Stages, logger: Any) -> Callable[[Firing], None]:

@@ -28,7 +28,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
-from ..lifecycle import ANY_UNFINISHED, Lifecycle, Row, State
+from ..machine.checks import ANY_UNFINISHED
+from ..machine.lifecycle import Lifecycle, Row, State
 
 
 class CircuitState(StrEnum):

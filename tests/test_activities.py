@@ -27,7 +27,7 @@ from fsm_engine import (
     on_enter,
     tool,
 )
-from fsm_engine.fallback import FallbackPolicy
+from fsm_engine.invocation.substitute import FallbackPolicy
 
 from .support import Stuck, Watch, assert_ended, assert_told_in_full, idle, logged, now, play, until, virtual
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm_engine import ToolCall, ToolEngine, ToolSpec
-from fsm_engine._characters import CharacterJoiner, whole_characters
-from fsm_engine._json import NotFiniteError, own_json, read_json
+from fsm_engine.jsonable.characters import CharacterJoiner, whole_characters
+from fsm_engine.jsonable.strict import NotFiniteError, own_json, read_json
 
 SMILE, HIGH, LOW = "\U0001f600", "\ud83d", "\ude00"
 

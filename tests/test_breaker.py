@@ -27,7 +27,7 @@ from fsm_engine.breaker import (
     CircuitState,
     Permit,
 )
-from fsm_engine.breaker_states import HalfOpenState
+from fsm_engine.breaker.states import HalfOpenState
 from fsm_engine.clock import VirtualClock
 from fsm_engine.errors import ConfigurationError, ToolError, ToolErrorCode, classify
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm_engine import ConfigurationError, ToolCall, ToolEngine
-from fsm_engine.call_forms import read_call
-from fsm_engine.calls import canonical_json, duplicate_id_error, fingerprint, made_id, printable_name
-from fsm_engine.message_forms import calls_in, read_calls
+from fsm_engine.tools.call import canonical_json, duplicate_id_error, fingerprint, made_id, printable_name
+from fsm_engine.tools.call_forms import read_call
+from fsm_engine.tools.message_forms import calls_in, read_calls
 
 
 @pytest.mark.parametrize(

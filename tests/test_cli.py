@@ -34,7 +34,7 @@ from fsm_engine.cli.app import app
 from fsm_engine.cli.board import Board, duration, one_line
 from fsm_engine.cli.display import LiveScreen, LogScreen, screen_for, summary_line, summary_table
 from fsm_engine.cli.watching import approve_all, ask, deny_all, read_line, watch
-from fsm_engine.fallback import FallbackPolicy
+from fsm_engine.invocation.substitute import FallbackPolicy
 
 TOOLS = '''
 from fsm_engine import ToolEngine, ToolRegistry, ToolResponse, tool

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_engine import FallbackPolicy, ToolEngine, ToolResponse, ToolStatus, _content, tool
-from fsm_engine.response import standardise
+from fsm_engine import FallbackPolicy, ToolEngine, ToolResponse, ToolStatus, tool
+from fsm_engine.response import content as _content
+from fsm_engine.response.returned import standardise
 
 from .support import play, virtual
 

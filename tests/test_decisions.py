@@ -27,7 +27,7 @@ from fsm_engine import (
     Verdict,
     tool,
 )
-from fsm_engine.visible import visible_json
+from fsm_engine.jsonable.visible import visible_json
 
 from .support import Watch, assert_snippets_print_what_stands_below_them, idle, logged, until, virtual
 

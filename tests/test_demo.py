@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 
 from fsm_engine import ToolEngine, VirtualClock
 from fsm_engine.cli.app import app
-from fsm_engine.demo import OrderDesk, ShopService, create_database, play
+from fsm_engine.demo import OrderDesk, ShopService, create_database
+from fsm_engine.demo import acts as play
 from fsm_engine.providers.openai_chat import calls_from_message
 
 

@@ -23,7 +23,7 @@ from transitions.extensions import GraphMachine
 from typer.testing import CliRunner
 
 from fsm_engine import INVOCATION, ConfigurationError, HistoryEntry, Lifecycle, Row, State, ToolEngine, VirtualClock
-from fsm_engine.cli_diagrams import add_commands
+from fsm_engine.cli.diagrams import add_commands
 from fsm_engine.diagram import (
     BUILT_IN,
     FORMATS,
@@ -38,9 +38,9 @@ from fsm_engine.diagram import (
     to_table,
     trace_of,
 )
-from fsm_engine.drawing.dot import START
-from fsm_engine.drawing.path import duration
-from fsm_engine.lifecycle import Guard
+from fsm_engine.diagram.dot import START
+from fsm_engine.diagram.path import duration
+from fsm_engine.machine.lifecycle import Guard
 
 ROOT = Path(__file__).resolve().parents[1]
 LIFECYCLES = pytest.mark.parametrize("lifecycle", BUILT_IN.values(), ids=BUILT_IN)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_engine.eager import EagerRun, Spawner
+from fsm_engine.concurrency.eager import EagerRun, Spawner
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 HELD: ContextVar[list[object]] = ContextVar("HELD")

@@ -44,7 +44,7 @@ from fsm_engine import (
     on_transition,
     tool,
 )
-from fsm_engine.arguments import parse_arguments
+from fsm_engine.invocation.arguments import parse_arguments
 
 from .support import Stuck, Watch, assert_ended, assert_told_in_full, idle, logged, now, play, until, virtual
 

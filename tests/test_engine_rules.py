@@ -25,7 +25,7 @@ from fsm_engine import (
     VirtualClock,
     gate,
 )
-from fsm_engine.fallback import FallbackPolicy
+from fsm_engine.invocation.substitute import FallbackPolicy
 
 from .support import Watch, assert_ended, assert_told_in_full, idle, logged
 

@@ -28,10 +28,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_engine import _codes, _issue, errors
-from fsm_engine._client_errors import MAX_RETRY_AFTER
 from fsm_engine.errors import Effect, ErrorCategory, Issue, ToolError, ToolErrorCode, classify, code_facts
-from fsm_engine.response import ToolResponse
+from fsm_engine.errors import codes as _codes
+from fsm_engine.errors import exceptions as errors
+from fsm_engine.errors import issue as _issue
+from fsm_engine.errors.http_clients import MAX_RETRY_AFTER
+from fsm_engine.response.tool_response import ToolResponse
 
 NOW = 1_700_000_000.0
 RETRY_DATE = email.utils.formatdate(NOW + 30, usegmt=True)

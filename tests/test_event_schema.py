@@ -26,10 +26,10 @@ from fsm_engine import (
     ToolError,
     ToolResponse,
     VirtualClock,
-    event_schema,
     tool,
 )
-from fsm_engine.fallback import FallbackPolicy
+from fsm_engine.events import wire_schema as event_schema
+from fsm_engine.invocation.substitute import FallbackPolicy
 
 from .support import play
 
@@ -54,8 +54,8 @@ def assert_fits(events: list[Event]) -> None:
 
 
 def test_the_published_file_is_what_the_classes_say() -> None:
-    assert event_schema.main(["--check"]) == 0, "run: python -m fsm_engine.event_schema"
-    published = resources.files("fsm_engine").joinpath("event_schema.json").read_text(encoding="utf-8")
+    assert event_schema.main(["--check"]) == 0, "run: python -m fsm_engine.events.wire_schema"
+    published = resources.files("fsm_engine.events").joinpath("event_schema.json").read_text(encoding="utf-8")
     assert json.loads(published) == SCHEMA
 
 
@@ -64,13 +64,13 @@ def test_the_command_writes_the_file_and_says_when_it_is_old(
 ) -> None:
     monkeypatch.setattr(event_schema, "FILE", tmp_path / "event_schema.json")
     assert event_schema.main(["--check"]) == 1
-    assert "python -m fsm_engine.event_schema" in capsys.readouterr().err
+    assert "python -m fsm_engine.events.wire_schema" in capsys.readouterr().err
     assert event_schema.main([]) == 0
     assert event_schema.main(["--check"]) == 0
 
 
 def test_the_command_runs() -> None:
-    done = subprocess.run([sys.executable, "-m", "fsm_engine.event_schema", "--check"], check=False)
+    done = subprocess.run([sys.executable, "-m", "fsm_engine.events.wire_schema", "--check"], check=False)
     assert done.returncode == 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fsm_engine
-from fsm_engine.event_schema import event_schema
+from fsm_engine.events.wire_schema import event_schema
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "events.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))

@@ -28,12 +28,11 @@ from fsm_engine import (
     ToolResponse,
     ToolSpec,
     ToolStatus,
-    eager,
-    threads,
     tool,
 )
-from fsm_engine.attempt import MAX_CHUNKS_KEPT
-from fsm_engine.processes import Shipped
+from fsm_engine.concurrency import eager, threads
+from fsm_engine.concurrency.processes import Shipped
+from fsm_engine.invocation.attempt import MAX_CHUNKS_KEPT
 
 from .support import Stuck, Watch, assert_ended, idle, logged, now, play, until, virtual
 

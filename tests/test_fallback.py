@@ -17,11 +17,18 @@ from fsm_engine import (
     ToolSpec,
     ToolStatus,
     VirtualClock,
-    fallback,
 )
-from fsm_engine.fallback import FallbackPolicy, LastGood, as_fallback, as_substitute, run_function, without_substitute
-from fsm_engine.limits import Slots
-from fsm_engine.spec import SYNC_CONCURRENCY
+from fsm_engine.concurrency.slots import Slots
+from fsm_engine.invocation import substitute as fallback
+from fsm_engine.invocation.substitute import (
+    FallbackPolicy,
+    LastGood,
+    as_fallback,
+    as_substitute,
+    run_function,
+    without_substitute,
+)
+from fsm_engine.tools.spec import SYNC_CONCURRENCY
 
 from .support import Stuck, logged, now, play, until, virtual
 

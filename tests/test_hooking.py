@@ -22,7 +22,7 @@ from fsm_engine import (
     on_transition,
     tool,
 )
-from fsm_engine.hooking import HookSpec
+from fsm_engine.hooks.specs import HookSpec
 
 from .support import logged, virtual
 

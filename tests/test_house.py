@@ -25,103 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGE_FOLDERS = {"fsm_engine": "fsm_engine", "fsm_engine.states": "states", "fsm_engine.hooks": "hooks"}
 
-# From the inside out. A module imports from its own row and the rows before it; the first row imports nothing of ours.
-ROOMS = (
-    ("forking",),
-    (
-        "_characters",
-        "_codes",
-        "_setting_kinds",
-        "clock",
-        "docstrings",
-        "eager",
-        "extras",
-        "limits",
-        "names",
-        "redaction",
-        "schema_patterns",
-        "schema_shape",
-        "threads",
-        "turns",
-        "walk_cover",
-        "window",
-    ),
-    ("_client_errors", "_content", "_json", "_normalise", "_traces", "log_lines", "ownership", "strict_json"),
-    ("jsonable",),
-    ("_issue", "text", "visible"),
-    ("_model_text", "attempt"),
-    ("_error_info", "callbacks", "errors", "schema_words"),
-    ("settings",),
-    (
-        "_lifecycle_problems",
-        "_tool_response",
-        "breaker_policy",
-        "call_forms",
-        "calls",
-        "lifecycle",
-        "message_forms",
-        "policies",
-        "processes",
-        "schema_reader",
-    ),
-    (
-        "approval",
-        "context",
-        "machine",
-        "rate",
-        "response",
-        "schema_lint",
-        "schema_tags",
-        "soundness",
-        "states",
-        "walks",
-    ),
-    ("breaker_events", "events", "fallback", "outcome", "schema_issues"),
-    ("_binding", "breaker_permits", "breaker_states", "call_group", "invocation", "schema"),
-    (
-        "_spec_checks",
-        "_validator_answers",
-        "breaker_circuit",
-        "drawing",
-        "event_schema",
-        "hooking",
-        "oversight",
-        "results",
-        "run",
-        "signature",
-    ),
-    ("breaker", "diagram", "run_log", "sync", "tool_settings", "validators"),
-    ("alerts", "spec"),
-    ("arguments", "circuits", "execution", "health", "registry"),
-    ("runtime",),
-    ("admission", "stages"),
-    ("activities", "hooks"),
-    ("assembly", "driver"),
-    ("engine",),
-    ("_annotations", "live_run", "model_chunks", "providers"),
-    ("agent_turn",),
-    ("agent", "run_store"),
-    (
-        "cli",
-        "cli_diagrams",
-        "cli_health",
-        "cli_serve",
-        "demo",
-        "server",
-        "testing",
-        "encoders",
-        "integrations",
-        "report",
-        "durable",
-        "__main__",
-    ),
-)
-RIM = frozenset(ROOMS[-1])
+# Programs around the engine; what they need may be an extra.
+RIM = frozenset({"cli", "demo", "server", "testing", "__main__"})
 TRANSITIONS_IMPORTERS = frozenset({"machine"})
-# What draws itself in a notebook asks outwards for the picture, when it is asked and not before.
-DRAWN_WHEN_ASKED = frozenset(
-    {("fsm_engine.lifecycle", "fsm_engine.diagram"), ("fsm_engine.invocation", "fsm_engine.diagram")}
-)
 
 
 @dataclass(frozen=True)
@@ -247,30 +153,6 @@ def test_top_folder_and_sub_package_are_one(name: str) -> None:
     assert PROJECT["tool"]["setuptools"]["package-dir"][f"fsm_engine.{name}"] == name
 
 
-def test_every_module_has_its_place_in_the_table_of_rooms() -> None:
-    rooms = list(itertools.chain.from_iterable(ROOMS))
-    assert len(rooms) == len(set(rooms))
-    unplaced = {room(module) for module in MODULES} - set(rooms) - {""}
-    assert not unplaced, "give these a place in ROOMS"
-
-
-def test_imports_point_inward() -> None:
-    rank = {name: number for number, row in enumerate(ROOMS) for name in row}
-    outward = [
-        f"{place(module, found.line)} imports {found.target}"
-        for module in MODULES
-        if (here := rank.get(room(module))) is not None  # not the front door, which re-exports from every room
-        for found in IMPORTS[module]
-        if is_ours(found.target)
-        and not found.for_types
-        and not (not found.at_import and (module, found.target) in DRAWN_WHEN_ASKED)
-        and room(found.target) != room(module)
-        and not (found.target == "fsm_engine" and room(module) in RIM)  # the rim may come in by the front door
-        and (here == 0 or rank.get(room(found.target), len(ROOMS)) > here)
-    ]
-    assert not outward
-
-
 def test_no_module_imports_itself_by_a_detour() -> None:
     graph = {
         module: {found.target for found in IMPORTS[module] if is_ours(found.target) and found.at_import}
@@ -369,7 +251,7 @@ def test_every_name_of_a_package_is_listed(module: str) -> None:
     listed: list[str] = []
     body = ast.parse(MODULES[module].read_text(encoding="utf-8")).body
     for node in itertools.chain.from_iterable(each.body if isinstance(each, ast.With) else [each] for each in body):
-        if isinstance(node, ast.ImportFrom) and node.level and node.module == "extras":
+        if isinstance(node, ast.ImportFrom) and node.level and node.module == "errors.missing_extra":
             continue  # used here alone
         if isinstance(node, ast.ImportFrom) and node.module != "__future__":
             bound |= {alias.asname or alias.name for alias in node.names if node.level or alias.asname == alias.name}

@@ -26,9 +26,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_engine import _json, jsonable
-from fsm_engine._json import json_text
-from fsm_engine.jsonable import Jsonable, to_jsonable
+from fsm_engine.jsonable import jsonable
+from fsm_engine.jsonable import strict as _json
+from fsm_engine.jsonable.jsonable import Jsonable, to_jsonable
+from fsm_engine.jsonable.strict import json_text
 
 
 def is_strict(value: object) -> bool:
@@ -457,7 +458,7 @@ def test_a_hostile_exception_keeps_its_type() -> None:
 
 def test_a_field_that_raises_costs_only_itself() -> None:
     found = to_jsonable(HalfReadable(1, 2))
-    assert found == ({"good": 1, "bad": "<fsm_engine._normalise._Unreadable>"}, ("$.bad",), False)
+    assert found == ({"good": 1, "bad": "<fsm_engine.jsonable.normalise._Unreadable>"}, ("$.bad",), False)
 
 
 def test_a_container_that_changes_while_it_is_read_is_no_danger() -> None:

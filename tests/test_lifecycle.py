@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm_engine.errors import ConfigurationError, LifecycleError
-from fsm_engine.lifecycle import ANY_UNFINISHED, Lifecycle, Row, State, problems
+from fsm_engine.machine.checks import ANY_UNFINISHED, problems
+from fsm_engine.machine.lifecycle import Lifecycle, Row, State
 from fsm_engine.states.invocation import INVOCATION
 
 

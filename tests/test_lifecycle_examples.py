@@ -15,9 +15,10 @@ import pytest
 from hypothesis import settings
 
 from fsm_engine import Lifecycle, Row, tool
-from fsm_engine.cli_diagrams import add_commands
+from fsm_engine.cli.diagrams import add_commands
 from fsm_engine.diagram import invocation_diagram, lifecycle_diagram
-from fsm_engine.soundness import check_lifecycle
+from fsm_engine.machine.soundness import check_lifecycle
+from fsm_engine.machine.walks import Walk
 from fsm_engine.testing import (
     PacedClock,
     Raises,
@@ -33,7 +34,6 @@ from fsm_engine.testing import (
 )
 from fsm_engine.testing.plugin import EngineFactory
 from fsm_engine.testing.stateful import LifecycleRules
-from fsm_engine.walks import Walk
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "lifecycles.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_engine.limits import SlotRequest, Slots
+from fsm_engine.concurrency.slots import SlotRequest, Slots
 
 
 def silent() -> None:

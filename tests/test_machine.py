@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from fsm_engine.errors import LifecycleError, ReentrantTransitionError, TransitionRefusedError
-from fsm_engine.lifecycle import ANY_UNFINISHED, Lifecycle, Row, State
-from fsm_engine.machine import Firing, LifecycleMachine
+from fsm_engine.machine.checks import ANY_UNFINISHED
+from fsm_engine.machine.lifecycle import Lifecycle, Row, State
+from fsm_engine.machine.machine import Firing, LifecycleMachine
 
 
 def is_ready(event: Firing) -> bool:

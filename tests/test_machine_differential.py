@@ -15,7 +15,7 @@ from transitions import EventData, Machine, MachineError
 from transitions import State as MachineState
 
 from fsm_engine.errors import LifecycleError
-from fsm_engine.machine import CompiledEvent, Firing
+from fsm_engine.machine.machine import CompiledEvent, Firing
 
 STATES = ["A", "B", "C"]
 TRIGGERS = ["go", "stop"]

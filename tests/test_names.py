@@ -20,9 +20,9 @@ from fsm_engine import (
     ToolRegistry,
     ToolSpec,
 )
-from fsm_engine.names import ANTHROPIC, GEMINI, OPENAI, NameRule, spellings
 from fsm_engine.providers.definitions import openai_definitions, openai_problem
 from fsm_engine.providers.openai_chat import calls_from_message, history_message
+from fsm_engine.tools.names import ANTHROPIC, GEMINI, OPENAI, NameRule, spellings
 
 from .support import logged
 

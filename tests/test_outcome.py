@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsm_engine import Effect, ToolError, ToolResponse
-from fsm_engine.outcome import (
+from fsm_engine.invocation.outcomes import (
     broken_tool_response,
     cancelled_response,
     denied_response,

@@ -28,7 +28,7 @@ from fsm_engine import (
     on_exit,
     tool,
 )
-from fsm_engine.response import ToolStatus
+from fsm_engine.response.tool_response import ToolStatus
 
 from .support import Watch, idle, logged, now, play, virtual
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm_engine import BreakerPolicy, ConfigurationError, RateLimit, ToolCall, ToolSpec, VirtualClock
-from fsm_engine.rate import RateTokens
+from fsm_engine.tools.rate import RateTokens
 
 from .support import idle, now, play, virtual
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_engine import redaction
-from fsm_engine._json import JsonValue
-from fsm_engine.redaction import MASK, is_secret_key, redact, redact_mapping
+from fsm_engine.jsonable import redaction
+from fsm_engine.jsonable.redaction import MASK, is_secret_key, redact, redact_mapping
+from fsm_engine.jsonable.strict import JsonValue
 
 SECRET = "hunter2-Zx9"
 

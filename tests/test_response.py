@@ -14,12 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_engine import _error_info, _tool_response, response
-from fsm_engine._codes import Effect, ToolErrorCode
-from fsm_engine._json import JsonValue
-from fsm_engine._model_text import _NEXT_STEP
 from fsm_engine.errors import ToolError, classify
-from fsm_engine.response import ErrorInfo, Issue, ToolResponse, ToolStatus, completed, standardise
+from fsm_engine.errors.codes import Effect, ToolErrorCode
+from fsm_engine.errors.issue import Issue
+from fsm_engine.jsonable.strict import JsonValue
+from fsm_engine.response import error_info as _error_info
+from fsm_engine.response import returned as response
+from fsm_engine.response import tool_response as _tool_response
+from fsm_engine.response.error_info import ErrorInfo
+from fsm_engine.response.model_text import _NEXT_STEP
+from fsm_engine.response.returned import standardise
+from fsm_engine.response.tool_response import ToolResponse, ToolStatus, completed
 
 SUCCESS, PARTIAL, ERROR = ToolStatus
 

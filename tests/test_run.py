@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fsm_engine import Event, GapEvent, RetryPolicy, Stages, ToolCall, ToolContext, ToolEngine, ToolExecutionEvent, tool
-from fsm_engine.run import CHUNKS_KEPT, MAX_BACKLOG, MAX_BACKLOG_CHARS, EventBuffer
+from fsm_engine.engine.stream import CHUNKS_KEPT, MAX_BACKLOG, MAX_BACKLOG_CHARS, EventBuffer
 
 from .support import Watch, assert_ended, assert_told_in_full, idle, logged, play, until, virtual
 

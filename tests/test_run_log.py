@@ -26,8 +26,8 @@ from fsm_engine import (
     ToolExecutionEvent,
     ToolResponse,
 )
-from fsm_engine.run import CHUNKS_KEPT
-from fsm_engine.run_log import BATCH, Reader
+from fsm_engine.engine.stream import CHUNKS_KEPT
+from fsm_engine.events.log import BATCH, Reader
 
 from .support import idle
 

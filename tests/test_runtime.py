@@ -18,8 +18,8 @@ from fsm_engine import (
     VirtualClock,
 )
 from fsm_engine.clock import SystemClock
-from fsm_engine.limits import Slots
-from fsm_engine.runtime import SharedSlots, ToolRuntime
+from fsm_engine.concurrency.slots import Slots
+from fsm_engine.engine.runtimes import SharedSlots, ToolRuntime
 
 from .support import Stuck, idle, logged, play, until, virtual
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm_engine.errors import ConfigurationError, SchemaError
-from fsm_engine.response import Issue
-from fsm_engine.schema import CompiledSchema
-from fsm_engine.schema_patterns import ambiguous_loop
-from fsm_engine.schema_reader import pointer_to
-from fsm_engine.schema_shape import json_type
-from fsm_engine.schema_words import describe, in_words, readable
+from fsm_engine.errors.issue import Issue
+from fsm_engine.schema.compiled import CompiledSchema
+from fsm_engine.schema.patterns import ambiguous_loop
+from fsm_engine.schema.reader import pointer_to
+from fsm_engine.schema.shape import json_type
+from fsm_engine.schema.words import describe, in_words, readable
 
 PYTHON_ONLY = r"^(?P<quote>['\"]?)\w*(?P=quote)\Z"
 """A pattern that only Python's `re` can read, so that the schema is left to jsonschema."""

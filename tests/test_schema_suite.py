@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from fsm_engine.errors import SchemaError
-from fsm_engine.schema import python_validator, rust_validator
-from fsm_engine.schema_issues import Explainer, Failure, from_python, from_rust
-from fsm_engine.schema_reader import SchemaFacts, read_schema
+from fsm_engine.schema.compiled import python_validator, rust_validator
+from fsm_engine.schema.issues import Explainer, Failure, from_python, from_rust
+from fsm_engine.schema.reader import SchemaFacts, read_schema
 
 DATA = Path(__file__).parent / "data" / "json-schema-test-suite-2020-12.json.xz"
 SUITE: dict[str, list[dict[str, Any]]] = json.loads(lzma.decompress(DATA.read_bytes()))

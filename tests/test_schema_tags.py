@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from fsm_engine import schema_tags, tool
-from fsm_engine.schema import CompiledSchema
+from fsm_engine import tool
+from fsm_engine.schema import tags as schema_tags
+from fsm_engine.schema.compiled import CompiledSchema
 
 from .support import virtual
 

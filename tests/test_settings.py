@@ -32,10 +32,10 @@ from fsm_engine import (
     VirtualClock,
     tool,
 )
-from fsm_engine.run_store import RunStore
-from fsm_engine.settings import TABLES, TOOL, describe, settings_of
+from fsm_engine.agent.store import RunStore
+from fsm_engine.settings.table import TABLES, TOOL, describe, settings_of
 from fsm_engine.testing import Raises, Returns, scripted
-from fsm_engine.tool_settings import ToolSettings
+from fsm_engine.tools.tool_settings import ToolSettings
 
 from .support import idle, logged, play, virtual
 

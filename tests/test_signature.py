@@ -23,9 +23,10 @@ from typing_extensions import TypedDict
 
 from fsm_engine.docstrings import read_docstring
 from fsm_engine.errors import RegistrationError
-from fsm_engine.response import ToolResponse
-from fsm_engine.schema import CompiledSchema
-from fsm_engine.signature import BindError, FunctionSignature, inspect_function
+from fsm_engine.response.tool_response import ToolResponse
+from fsm_engine.schema.binding import BindError
+from fsm_engine.schema.compiled import CompiledSchema
+from fsm_engine.schema.signature import FunctionSignature, inspect_function
 
 OLD_OPTIONAL = Optional[int]  # noqa: UP045 - the old forms are to be read, too
 OLD_UNION = Union[int, str]  # noqa: UP007 - likewise, read at run time

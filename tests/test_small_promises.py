@@ -10,7 +10,7 @@ import pytest
 from tenacity import wait_none
 
 from fsm_engine import BreakerPolicy, FallbackPolicy, RateLimit, RetryPolicy, ToolCall, ToolSpec, on_enter, tool
-from fsm_engine.arguments import MAX_ARGUMENT_DEPTH
+from fsm_engine.invocation.arguments import MAX_ARGUMENT_DEPTH
 
 from .support import idle, play, virtual
 

@@ -28,7 +28,7 @@ from fsm_engine import (
     ToolSpec,
     VirtualClock,
 )
-from fsm_engine.spec import SYNC_CONCURRENCY
+from fsm_engine.tools.spec import SYNC_CONCURRENCY
 
 from .support import idle, logged, until
 

@@ -11,9 +11,9 @@ import typer
 from typer.testing import CliRunner
 
 from fsm_engine import INVOCATION, Lifecycle, Row, State
-from fsm_engine.cli_diagrams import add_commands
-from fsm_engine.lifecycle import Guard
-from fsm_engine.soundness import Report, check_lifecycle
+from fsm_engine.cli.diagrams import add_commands
+from fsm_engine.machine.lifecycle import Guard
+from fsm_engine.machine.soundness import Report, check_lifecycle
 from fsm_engine.states.circuit import CIRCUIT
 
 ANSWERS = {
@@ -249,8 +249,8 @@ def test_the_command_fails_for_warnings_if_it_is_strict(tmp_path: Path, monkeypa
         ("nothing", "there is no lifecycle 'nothing'; name one of invocation, circuit, or module:name"),
         (":x", "there is no lifecycle ':x'; name one of"),
         ("no_such_module:x", "No module named 'no_such_module'"),
-        ("fsm_engine.soundness:Report", "Report of the module fsm_engine.soundness is no Lifecycle"),
-        ("fsm_engine.soundness:nothing", "nothing of the module fsm_engine.soundness is no Lifecycle"),
+        ("fsm_engine.machine.soundness:Report", "Report of the module fsm_engine.machine.soundness is no Lifecycle"),
+        ("fsm_engine.machine.soundness:nothing", "nothing of the module fsm_engine.machine.soundness is no Lifecycle"),
         ("my_broken_lifecycle:BROKEN", "state B cannot be reached from A"),
     ],
 )
@@ -261,5 +261,5 @@ def test_a_target_that_cannot_be_checked_is_said_and_fails(
     (tmp_path / "my_broken_lifecycle.py").write_text(broken)
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(APP, ["check", target])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert why in done.stderr

@@ -9,9 +9,9 @@ import pytest
 from tenacity import wait_fixed
 
 from fsm_engine import ConfigurationError, RegistrationError, RetryPolicy, SchemaError, ToolSpec, tool
-from fsm_engine.fallback import FallbackPolicy
-from fsm_engine.settings import check_count, check_seconds
-from fsm_engine.spec import DEFAULT_TIMEOUT, SYNC_CONCURRENCY, tool_of
+from fsm_engine.invocation.substitute import FallbackPolicy
+from fsm_engine.settings.table import check_count, check_seconds
+from fsm_engine.tools.spec import DEFAULT_TIMEOUT, SYNC_CONCURRENCY, tool_of
 
 
 async def search(query: str, limit: int = 10) -> list[str]:

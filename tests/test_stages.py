@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 
 from fsm_engine import Invalid, ToolCall, ToolError, ToolRegistry, ToolResponse, ToolSpec
-from fsm_engine.arguments import MAX_ARGUMENT_CHARS, MAX_ARGUMENT_DEPTH, Parsed, parse_arguments
-from fsm_engine.stages import (
-    bind_arguments,
-    resolve_tool,
-    standardise_result,
-    validate_arguments,
-)
+from fsm_engine.invocation.arguments import MAX_ARGUMENT_CHARS, MAX_ARGUMENT_DEPTH, Parsed, parse_arguments
+from fsm_engine.invocation.stages import bind_arguments, resolve_tool, standardise_result, validate_arguments
 
 
 async def add(a: int, items: list[Any] | None = None) -> int:

@@ -11,17 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fsm_engine import (
-    ConfigurationError,
-    EngineClosedError,
-    ToolCall,
-    ToolContext,
-    ToolEngine,
-    ToolInvocation,
-    sync,
-    tool,
-)
-from fsm_engine.sync import LoopThread
+from fsm_engine import ConfigurationError, EngineClosedError, ToolCall, ToolContext, ToolEngine, ToolInvocation, tool
+from fsm_engine.concurrency import loop_thread as sync
+from fsm_engine.concurrency.loop_thread import LoopThread
 
 from .support import logged, until
 

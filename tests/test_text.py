@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_engine import text as text_module
-from fsm_engine._json import JsonValue, json_text
-from fsm_engine.text import MIN_LIMIT, shorten, shorten_json
+from fsm_engine.jsonable import truncation as text_module
+from fsm_engine.jsonable.strict import JsonValue, json_text
+from fsm_engine.jsonable.truncation import MIN_LIMIT, shorten, shorten_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.characters(exclude_categories=["Cs"])),

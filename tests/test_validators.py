@@ -12,22 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm_engine.errors import ConfigurationError
-from fsm_engine.response import Issue
-from fsm_engine.validators import (
-    Invalid,
-    Validator,
-    ValidatorFault,
-    allowed_values,
-    as_validators,
-    aware_datetime,
-    blocked_words,
-    in_range,
-    ordered,
-    phone_number,
-    read_answer,
-    run_validators,
-    size,
-)
+from fsm_engine.errors.issue import Issue
+from fsm_engine.schema.answers import Invalid, Validator, ValidatorFault, as_validators, read_answer, run_validators
+from fsm_engine.validators import allowed_values, aware_datetime, blocked_words, in_range, ordered, phone_number, size
 
 
 def answering(answer: Any) -> Callable[[Mapping[str, Any]], Any]:

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fsm_engine import INVOCATION, ConfigurationError, Lifecycle, Row, State
+from fsm_engine.machine.cover import fewest_walks
+from fsm_engine.machine.walks import Walk, covering_walks, guard_answers, random_walks, shortest_walks, simple_walks
 from fsm_engine.states.circuit import CIRCUIT
-from fsm_engine.walk_cover import fewest_walks
-from fsm_engine.walks import Walk, covering_walks, guard_answers, random_walks, shortest_walks, simple_walks
 
 BUILT_IN = (INVOCATION, CIRCUIT)
 MUTE = Lifecycle("mute", "A", (State("A"),), (), perpetual=True)

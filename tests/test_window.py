@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_engine.window import FAILED, SLOW, SUCCEEDED, Counts, CountWindow, TimeWindow, Window
+from fsm_engine.breaker.window import FAILED, SLOW, SUCCEEDED, Counts, CountWindow, TimeWindow, Window
 
 OUTCOMES = st.sampled_from([SUCCEEDED, FAILED, SLOW, FAILED + SLOW])
 

@@ -21,9 +21,9 @@ from _forks import ROOT, Mutant, Verdict, judge
 
 sys.path.insert(0, str(ROOT))
 
-import fsm_engine.breaker
-from fsm_engine.lifecycle import Guard, Lifecycle, Row
-from fsm_engine.machine import LifecycleMachine
+import fsm_engine.breaker.circuit_breaker
+from fsm_engine.machine.lifecycle import Guard, Lifecycle, Row
+from fsm_engine.machine.machine import LifecycleMachine
 from fsm_engine.states import circuit, invocation
 
 TESTS = {

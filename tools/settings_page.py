@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fsm_engine import Agent, BreakerPolicy, FallbackPolicy, RateLimit, RetryPolicy, Stages, ToolEngine, ToolSpec
-from fsm_engine.settings import describe
+from fsm_engine.settings.table import describe
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 DECLARED: tuple[Callable[..., Any], ...] = (

@@ -14,15 +14,15 @@ import typer
 from rich.console import Console
 
 from .. import __version__
-from ..cli_diagrams import add_commands as add_diagram_commands
-from ..cli_health import add_commands as add_health_command
-from ..cli_serve import add_commands as add_serve_command
-from ..engine import ToolEngine
-from ..invocation import ToolInvocation
-from ..jsonable import json_text
-from ..run import CallStream
+from ..engine.engine import ToolEngine
+from ..engine.stream import CallStream
+from ..invocation.invocation import ToolInvocation
+from ..jsonable.strict import json_text
+from .diagrams import add_commands as add_diagram_commands
 from .display import Screen, screen_for, summary_line
+from .health import add_commands as add_health_command
 from .inputs import load_engine, read_calls
+from .serve import add_commands as add_serve_command
 from .watching import Decide, approve_all, ask, deny_all, watch
 
 app = typer.Typer(
@@ -133,7 +133,7 @@ def demo(
 
     It takes about fifteen seconds and needs no network.
     """
-    from ..demo.play import play
+    from ..demo.acts import play
 
     asyncio.run(play(Console(highlight=False), pause=pause))
 

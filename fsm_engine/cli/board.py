@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..events import (
+from ..events.types import (
     Event,
     ToolCallEvent,
     ToolErrorEvent,
@@ -16,8 +16,9 @@ from ..events import (
     ToolFallbackEvent,
     ToolResultEvent,
 )
-from ..jsonable import JsonValue, json_text, to_jsonable
-from ..response import ToolResponse, ToolStatus
+from ..jsonable.jsonable import to_jsonable
+from ..jsonable.strict import JsonValue, json_text
+from ..response.tool_response import ToolResponse, ToolStatus
 from ..states.invocation import ToolState
 
 LINE_LIMIT = 300

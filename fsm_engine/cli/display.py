@@ -16,9 +16,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from ..events import Event, ToolExecutionEvent
-from ..invocation import ToolInvocation
-from ..response import ToolResponse, ToolStatus
+from ..events.types import Event, ToolExecutionEvent
+from ..invocation.invocation import ToolInvocation
+from ..response.tool_response import ToolResponse, ToolStatus
 from ..states.invocation import ToolState
 from .board import Board, Card, duration, one_line
 

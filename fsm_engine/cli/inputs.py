@@ -11,12 +11,12 @@ from typing import Any
 
 import typer
 
-from ..engine import ToolEngine
-from ..errors import ConfigurationError
+from ..engine.engine import ToolEngine
+from ..errors.exceptions import ConfigurationError
+from ..jsonable.foreign import JsonTextError, read_strictly
 from ..providers.openai_chat import calls_from_message
-from ..registry import ToolRegistry
-from ..spec import ToolSpec
-from ..strict_json import JsonTextError, read_strictly
+from ..tools.registry import ToolRegistry
+from ..tools.spec import ToolSpec
 
 _FORMS = (
     'give a JSON list of calls such as [{"id": "c1", "name": "add", "arguments": {"a": 1}}], or an OpenAI chat message '

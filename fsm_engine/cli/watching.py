@@ -9,11 +9,11 @@ from typing import Any, TextIO
 from anyio import to_thread
 from rich.text import Text
 
-from ..events import Event, ToolErrorEvent, ToolExecutionEvent, ToolResultEvent
-from ..invocation import ToolInvocation
-from ..run import CallStream
+from ..engine.stream import CallStream
+from ..events.types import Event, ToolErrorEvent, ToolExecutionEvent, ToolResultEvent
+from ..invocation.invocation import ToolInvocation
+from ..jsonable.visible import visible_json
 from ..states.invocation import ToolState
-from ..visible import visible_json
 from .board import one_line
 from .display import Screen
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DecimalException, DivisionByZero, InvalidOperation, Overflow
 from typing import Any, Final, NamedTuple
 
-from ..errors import ToolError, ToolErrorCode
+from ..errors.codes import ToolErrorCode
+from ..errors.exceptions import ToolError
 
 EXACT_BITS: Final = 1_024
 """Whole numbers of more bits (about 300 digits) are rounded: nobody reads them, and powers of powers never end."""

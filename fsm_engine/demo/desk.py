@@ -15,12 +15,13 @@ from anyio import to_thread
 from pydantic import AwareDatetime, Field
 from tenacity import wait_fixed
 
-from ..breaker_policy import BreakerPolicy
+from ..breaker.policy import BreakerPolicy
 from ..clock import Clock, SystemClock
-from ..context import ToolContext
-from ..errors import ToolError, ToolErrorCode
-from ..policies import RetryPolicy
-from ..spec import ToolSpec, tool
+from ..errors.codes import ToolErrorCode
+from ..errors.exceptions import ToolError
+from ..tools.context import ToolContext
+from ..tools.retry import RetryPolicy
+from ..tools.spec import ToolSpec, tool
 from ..validators import allowed_values, blocked_words, in_range, phone_number, size
 from .database import WAREHOUSES, opened
 from .tools import calculator, search_web

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..response import ToolResponse
-from ..spec import tool
+from ..response.tool_response import ToolResponse
+from ..tools.spec import tool
 from .arithmetic import evaluate
 
 _PAGES = (

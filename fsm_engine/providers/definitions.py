@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..spec import ToolSpec
+from ..tools.spec import ToolSpec
 
 __all__ = ["Definitions", "openai_definitions", "openai_problem"]
 

@@ -14,14 +14,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .._characters import whole_characters, whole_escapes
-from ..call_forms import attribute, read_call
-from ..calls import ToolCall
-from ..errors import ConfigurationError
-from ..invocation import ToolInvocation
-from ..jsonable import JsonValue, json_text, to_jsonable
-from ..message_forms import calls_in, message_in, written_calls
-from ..names import OPENAI
+from ..errors.exceptions import ConfigurationError
+from ..invocation.invocation import ToolInvocation
+from ..jsonable.characters import whole_characters, whole_escapes
+from ..jsonable.jsonable import to_jsonable
+from ..jsonable.strict import JsonValue, json_text
+from ..tools.call import ToolCall
+from ..tools.call_forms import attribute, read_call
+from ..tools.message_forms import calls_in, message_in, written_calls
+from ..tools.names import OPENAI
 
 __all__ = ["HistoryMessage", "calls_from_message", "history_message", "response_to_message"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigurationError
+from ..errors.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -30,8 +30,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .._characters import CharacterJoiner
-from ..jsonable import json_text, to_jsonable
+from ..jsonable.characters import CharacterJoiner
+from ..jsonable.jsonable import to_jsonable
+from ..jsonable.strict import json_text
 from .extras import gather
 from .streamed_call import StreamedCall
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .._characters import CharacterJoiner, whole_characters
-from ..calls import ToolCall
+from ..jsonable.characters import CharacterJoiner, whole_characters
+from ..tools.call import ToolCall
 
 __all__ = ["StreamedCall"]
 

@@ -12,7 +12,7 @@ Example:
     ['/chat/stream', '/circuits']
 """
 
-from ..extras import needed_by
+from ..errors.missing_extra import needed_by
 
 with needed_by("fsm_engine.server", "server"):
     from .app import create_app

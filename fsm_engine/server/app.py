@@ -11,8 +11,8 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from .. import __version__
-from ..engine import ToolEngine
-from ..model_chunks import Model
+from ..agent.model_chunks import Model
+from ..engine.engine import ToolEngine
 from .access import AccessGuard
 from .router import create_router
 from .runs import Authorize, RunsMessages, ServerLimits

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..breaker import CircuitBreaker
-from ..health import HealthReport
-from ..lifecycle import Lifecycle
-from ..spec import ToolSpec
+from ..breaker.circuit_breaker import CircuitBreaker
+from ..engine.health import HealthReport
+from ..machine.lifecycle import Lifecycle
+from ..tools.spec import ToolSpec
 
 
 class _Asked(BaseModel):

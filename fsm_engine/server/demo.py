@@ -13,11 +13,13 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from ..agent import Agent
+from ..agent.agent import Agent
 from ..clock import Clock, SystemClock
-from ..demo import OrderDesk, ShopService, create_database
-from ..demo.play import ACTS, Act, recorded_messages
-from ..engine import ToolEngine
+from ..demo.acts import ACTS, Act, recorded_messages
+from ..demo.database import create_database
+from ..demo.desk import OrderDesk
+from ..demo.service import ShopService
+from ..engine.engine import ToolEngine
 from .app import Suggestion, create_app
 
 PACE = 0.03

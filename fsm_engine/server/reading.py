@@ -11,8 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
-from ..errors import ToolError
-from ..strict_json import JsonTextError, read_strictly
+from ..errors.exceptions import ToolError
+from ..jsonable.foreign import JsonTextError, read_strictly
 
 _NAME = re.compile(r"[A-Za-z_][\w-]{0,39}", re.ASCII)
 

@@ -11,15 +11,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Request, Response, WebSocket, status
 from sse_starlette import EventSourceResponse
 
-from ..agent import Agent
-from ..diagram import lifecycle_diagram
-from ..engine import ToolEngine
-from ..errors import ConfigurationError
-from ..health import HealthReport
-from ..invocation import ToolInvocation
-from ..model_chunks import Model
+from ..agent.agent import Agent
+from ..agent.model_chunks import Model
+from ..diagram.diagrams import lifecycle_diagram
+from ..engine.engine import ToolEngine
+from ..engine.health import HealthReport
+from ..errors.exceptions import ConfigurationError
+from ..invocation.invocation import ToolInvocation
+from ..jsonable.visible import visible_json
 from ..states.circuit import CIRCUIT
-from ..visible import visible_json
 from .bodies import (
     Approval,
     CallState,

@@ -12,16 +12,17 @@ from typing import Any, Protocol, runtime_checkable
 from fastapi import HTTPException, status
 from starlette.requests import HTTPConnection
 
-from ..engine import ToolEngine
-from ..errors import EngineClosedError, ToolError, ToolErrorCode
-from ..events import Event, GapEvent
-from ..invocation import ToolInvocation
-from ..live_run import LiveRun
-from ..redaction import masked_names, restore_masked
-from ..response import Issue
-from ..run_log import RunLog
-from ..run_store import KEEP_SECONDS, MAX_RUNS, RunStore, StoredRun, TooManyRunsError
-from ..settings import check_count, check_seconds
+from ..agent.run import LiveRun
+from ..agent.store import KEEP_SECONDS, MAX_RUNS, RunStore, StoredRun, TooManyRunsError
+from ..engine.engine import ToolEngine
+from ..errors.codes import ToolErrorCode
+from ..errors.exceptions import EngineClosedError, ToolError
+from ..errors.issue import Issue
+from ..events.log import RunLog
+from ..events.types import Event, GapEvent
+from ..invocation.invocation import ToolInvocation
+from ..jsonable.redaction import masked_names, restore_masked
+from ..settings.table import check_count, check_seconds
 from ..states.invocation import ToolState
 from .access import FOREIGN_PAGE, is_of_this_site
 from .reading import ArgumentsRefusedError
@@ -42,7 +43,7 @@ BUSY_SECONDS = 2
 
 @runtime_checkable
 class RunsMessages(Protocol):
-    """What answers messages by a run: `fsm_engine.agent.Agent`, or something of your own."""
+    """What answers messages by a run: `fsm_engine.agent.agent.Agent`, or something of your own."""
 
     def run(self, messages: Sequence[dict[str, Any]], /) -> LiveRun:
         """A run that has not begun."""

@@ -19,8 +19,8 @@ from sse_starlette import EventSourceResponse
 from sse_starlette.sse import SendTimeoutError
 from starlette.types import Receive, Scope, Send
 
-from ..run_log import ReaderDroppedError
-from ..run_store import StoredRun
+from ..agent.store import StoredRun
+from ..events.log import ReaderDroppedError
 from .runs import Runs, batches
 
 RUN_ID_HEADER = "X-Run-ID"

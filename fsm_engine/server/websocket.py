@@ -23,10 +23,10 @@ from typing import Any
 from fastapi import HTTPException, WebSocket, WebSocketDisconnect, status
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..jsonable import wire_text
-from ..run_log import ReaderDroppedError
-from ..run_store import StoredRun
-from ..strict_json import JsonTextError, read_strictly
+from ..agent.store import StoredRun
+from ..events.log import ReaderDroppedError
+from ..jsonable.foreign import JsonTextError, read_strictly
+from ..jsonable.jsonable import wire_text
 from .bodies import Approval, ChatRequest, Reason
 from .reading import ArgumentsRefusedError, what_is_wrong
 from .runs import MAX_UID_CHARS, Runs, batches, decide

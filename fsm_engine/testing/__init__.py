@@ -4,7 +4,7 @@ The extra `testing` brings pytest and Hypothesis along; the plugin registers its
 Hypothesis and are imported by name.
 """
 
-from ..extras import needed_by
+from ..errors.missing_extra import needed_by
 
 with needed_by("fsm_engine.testing", "testing"):
     from .cases import Refusal, every_refusal, every_row, walks

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ..lifecycle import Lifecycle
-from ..walks import Walk, covering_walks
+from ..machine.lifecycle import Lifecycle
+from ..machine.walks import Walk, covering_walks
 
 # The class that pytest.param makes has no public name.
 Case = Any
@@ -74,7 +74,7 @@ def walks(
 
     Args:
         lifecycle: to walk through.
-        ways: a function of `fsm_engine.walks`: `covering_walks`, `shortest_walks`, `simple_walks`, or a partial of
+        ways: a function of `fsm_engine.machine.walks`: `covering_walks`, `shortest_walks`, `simple_walks`, or a partial of
             one with settings, `partial(random_walks, count=20, random=Random(1))`.
 
     Example:

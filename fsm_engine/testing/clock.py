@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
-from ..attempt import Attempt
 from ..clock import TimerHandle, VirtualClock
-from ..engine import ToolEngine
-from ..errors import ConfigurationError
-from ..invocation import ToolInvocation
+from ..engine.engine import ToolEngine
+from ..errors.exceptions import ConfigurationError
+from ..invocation.attempt import Attempt
+from ..invocation.invocation import ToolInvocation
 from ..states.invocation import ToolState
 
 _REAL_TICK = 0.0005

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..lifecycle import Lifecycle, Row
-from ..machine import CompiledEvent, LifecycleMachine
+from ..machine.lifecycle import Lifecycle, Row
+from ..machine.machine import CompiledEvent, LifecycleMachine
 
 
 @dataclass(frozen=True, slots=True)

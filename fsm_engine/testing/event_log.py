@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..events import Event, ToolEvent
-from ..invocation import ToolInvocation
+from ..events.types import Event, ToolEvent
+from ..invocation.invocation import ToolInvocation
 
 
 class EventLog:

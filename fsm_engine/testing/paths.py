@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..errors import ConfigurationError
-from ..invocation import ToolInvocation
+from ..errors.exceptions import ConfigurationError
+from ..invocation.invocation import ToolInvocation
 
 _ANYTHING = ("...", "…")
 _STEP = re.compile(r"^(?P<state>[^\[\]\s]+)(?: +\[(?P<guard>[^\]]+)\])?$")

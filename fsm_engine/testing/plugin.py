@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 import pytest
 
-from ..drawing.names import find_lifecycle
-from ..engine import ToolEngine
-from ..errors import ConfigurationError
-from ..events import Event
-from ..lifecycle import Lifecycle
-from ..spec import ToolSpec
-from ..stages import Stages, publish_nothing
+from ..diagram.lookup import find_lifecycle
+from ..engine.engine import ToolEngine
+from ..errors.exceptions import ConfigurationError
+from ..events.types import Event
+from ..invocation.stages import Stages, publish_nothing
+from ..machine.lifecycle import Lifecycle
+from ..tools.spec import ToolSpec
 from .clock import PacedClock
 from .coverage import LifecycleCoverage, Recorder, shown
 from .event_log import EventLog

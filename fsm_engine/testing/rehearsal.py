@@ -7,10 +7,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from ..errors import TransitionRefusedError
-from ..lifecycle import Guard, Hook, Lifecycle, Row
-from ..machine import Firing, LifecycleMachine
-from ..walks import guard_answers
+from ..errors.exceptions import TransitionRefusedError
+from ..machine.lifecycle import Guard, Hook, Lifecycle, Row
+from ..machine.machine import Firing, LifecycleMachine
+from ..machine.walks import guard_answers
 
 
 class Rehearsal:

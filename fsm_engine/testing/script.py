@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
 
-from ..attempt import Attempt
-from ..context import ToolContext
-from ..errors import ConfigurationError
-from ..settings import refuse_unknown, settings_of
-from ..spec import ToolSpec, tool_of
-from ..tool_settings import ToolSettings
+from ..errors.exceptions import ConfigurationError
+from ..invocation.attempt import Attempt
+from ..settings.table import refuse_unknown, settings_of
+from ..tools.context import ToolContext
+from ..tools.spec import ToolSpec, tool_of
+from ..tools.tool_settings import ToolSettings
 from .clock import PacedClock
 
 

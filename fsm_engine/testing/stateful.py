@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from ..errors import TransitionRefusedError
-from ..extras import needed_by
-from ..lifecycle import Hook, Lifecycle, Row
-from ..walks import shortest_walks
+from ..errors.exceptions import TransitionRefusedError
+from ..errors.missing_extra import needed_by
+from ..machine.lifecycle import Hook, Lifecycle, Row
+from ..machine.walks import shortest_walks
 from .rehearsal import Rehearsal
 
 with needed_by("fsm_engine.testing.stateful", "testing"):

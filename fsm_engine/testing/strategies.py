@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ToolError
-from ..extras import needed_by
+from ..errors.exceptions import ToolError
+from ..errors.missing_extra import needed_by
 from .script import Action, Delays, Emits, Hangs, Raises, Reports, Returns
 
 with needed_by("fsm_engine.testing.strategies", "testing"):

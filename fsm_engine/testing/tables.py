@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from difflib import ndiff
 
-from ..errors import ConfigurationError
-from ..lifecycle import Lifecycle, Row
+from ..errors.exceptions import ConfigurationError
+from ..machine.lifecycle import Lifecycle, Row
 
 _ARROW = re.compile(r"^(?P<source>\S+) +--(?P<trigger>[^\[\]]+?)(?: +\[(?P<guard>[^\]]+)\])?--> +(?P<dest>\S+)$")
 _RULER = re.compile(r"^[|:\- ]+$")

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from playwright.sync_api import Page, expect
 
 from fsm_engine import ToolContext, ToolEngine, tool
-from fsm_engine.agent import Agent
+from fsm_engine.agent.agent import Agent
 from fsm_engine.server import create_app
 from fsm_engine.server.app import Suggestion
 

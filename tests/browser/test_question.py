@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
 
 from fsm_engine import ToolEngine, tool
-from fsm_engine.agent import Agent
+from fsm_engine.agent.agent import Agent
+from fsm_engine.jsonable.visible import visible_json
 from fsm_engine.server import create_app
 from fsm_engine.server.app import Suggestion
 from fsm_engine.validators import in_range
-from fsm_engine.visible import visible_json
 
 from ..server.support import says
 from .support import Line, app_of, serving

@@ -43,7 +43,7 @@ from fsm_engine import (
     ToolResponse,
     ToolSpec,
 )
-from fsm_engine.drawing.trace import trace_of
+from fsm_engine.diagram.trace import trace_of
 
 from ..support import Watch, logged, virtual
 

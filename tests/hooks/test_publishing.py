@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fsm_engine import Stages, ToolCall, ToolErrorEvent, ToolResultEvent, tool
-from fsm_engine.fallback import FallbackPolicy
+from fsm_engine.invocation.substitute import FallbackPolicy
 
 from ..support import Watch, virtual
 

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from fsm_engine import ToolEngine
-from fsm_engine.cli_serve import _serve
+from fsm_engine.cli.serve import _serve
 from fsm_engine.server import create_app, create_router
 
 from .support import USER, client_of, read_all, says, served

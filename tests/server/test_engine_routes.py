@@ -10,8 +10,7 @@ import pytest
 
 from fsm_engine import INVOCATION, ToolEngine, VirtualClock, tool
 from fsm_engine.breaker import BreakerPolicy
-from fsm_engine.diagram import to_mermaid
-from fsm_engine.drawing import render
+from fsm_engine.diagram import render, to_mermaid
 from fsm_engine.server import create_app
 
 from .support import client_of, read_all, says

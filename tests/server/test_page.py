@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from fsm_engine import ToolEngine
 from fsm_engine.cli.app import app as command
-from fsm_engine.cli_serve import _serve
+from fsm_engine.cli.serve import _serve
 from fsm_engine.server import create_app
 from fsm_engine.server.app import STATIC
 

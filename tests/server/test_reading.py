@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from fsm_engine import ToolEngine
-from fsm_engine.jsonable import wire_text
+from fsm_engine.jsonable.foreign import JsonTextError, read_strictly
+from fsm_engine.jsonable.jsonable import wire_text
 from fsm_engine.server import create_app
-from fsm_engine.strict_json import JsonTextError, read_strictly
 
 from .support import client_of, says, served
 

@@ -13,9 +13,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from fsm_engine import ToolEngine
+from fsm_engine.agent.run import LiveRun
 from fsm_engine.events import FinalAnswerEvent
-from fsm_engine.live_run import LiveRun
-from fsm_engine.run_log import RunLog
+from fsm_engine.events.log import RunLog
 from fsm_engine.server import ServerLimits, create_app
 from fsm_engine.server.demo import SQUARES, demo_app
 from fsm_engine.server.runs import Runs

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from fsm_engine import ToolContext, ToolEngine, tool
 from fsm_engine.events import FinalAnswerEvent
-from fsm_engine.run_log import RunLog
+from fsm_engine.events.log import RunLog
 from fsm_engine.server import ServerLimits, create_app, create_router
 from fsm_engine.server.runs import batches
 from fsm_engine.server.sse import RETRY_MS

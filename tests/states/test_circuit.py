@@ -11,8 +11,8 @@ import pytest
 from fsm_engine.breaker import BreakerEventKind, BreakerPolicy, ChangeReason, CircuitBreaker
 from fsm_engine.clock import VirtualClock
 from fsm_engine.errors import TransitionRefusedError
-from fsm_engine.lifecycle import Row
-from fsm_engine.machine import LifecycleMachine
+from fsm_engine.machine.lifecycle import Row
+from fsm_engine.machine.machine import LifecycleMachine
 from fsm_engine.states import circuit
 from fsm_engine.states.circuit import CIRCUIT, CircuitState
 

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from fsm_engine.errors import TransitionRefusedError
-from fsm_engine.lifecycle import ANY_UNFINISHED, Row
-from fsm_engine.machine import Firing, LifecycleMachine
+from fsm_engine.machine.checks import ANY_UNFINISHED
+from fsm_engine.machine.lifecycle import Row
+from fsm_engine.machine.machine import Firing, LifecycleMachine
 from fsm_engine.states import invocation
 from fsm_engine.states.invocation import INVOCATION, ToolState
 

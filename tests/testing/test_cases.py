@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fsm_engine import INVOCATION, Lifecycle, Row, State
+from fsm_engine.machine.walks import Walk, covering_walks, random_walks, shortest_walks, simple_walks
 from fsm_engine.states.circuit import CIRCUIT
 from fsm_engine.testing import Refusal, Rehearsal, every_refusal, every_row, walks
-from fsm_engine.walks import Walk, covering_walks, random_walks, shortest_walks, simple_walks
 
 BUILT_IN = (INVOCATION, CIRCUIT)
 DOOR = Lifecycle(

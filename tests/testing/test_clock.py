@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fsm_engine import ConfigurationError, ToolContext, ToolEngine, tool
-from fsm_engine.breaker_policy import BreakerPolicy
-from fsm_engine.fallback import FallbackPolicy
+from fsm_engine.breaker.policy import BreakerPolicy
+from fsm_engine.invocation.substitute import FallbackPolicy
 from fsm_engine.testing import Delays, Hangs, PacedClock, Raises, Returns, scripted
 from fsm_engine.testing.plugin import EngineFactory
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from fsm_engine import INVOCATION, Lifecycle
-from fsm_engine.lifecycle import Hook
+from fsm_engine.machine.lifecycle import Hook
 from fsm_engine.states.circuit import CIRCUIT
 from fsm_engine.testing.stateful import LifecycleRules
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fsm_engine import INVOCATION, ConfigurationError, Lifecycle, Row, State
-from fsm_engine.lifecycle import ANY_UNFINISHED
+from fsm_engine.machine.checks import ANY_UNFINISHED
 from fsm_engine.states import circuit, invocation
 from fsm_engine.states.circuit import CIRCUIT
 from fsm_engine.testing import assert_table

@@ -1,0 +1,1 @@
+"""Tasks, threads and slots that know no tool."""

@@ -1,0 +1,1 @@
+"""One call under way, and the stages that it passes."""

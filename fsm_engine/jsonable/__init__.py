@@ -1,0 +1,1 @@
+"""Any value as strict JSON, bounded; what may be shown of it."""

@@ -1,0 +1,1 @@
+"""A lifecycle as data, and the machine that it becomes: checks, walks, history."""

@@ -1,0 +1,1 @@
+"""What is checked: schemas, signatures, values bound to types."""

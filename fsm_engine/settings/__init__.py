@@ -1,0 +1,1 @@
+"""Every setting that there is: what it may be, checked where it is given."""
