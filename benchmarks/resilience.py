@@ -26,24 +26,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 from _harness import MIN_LENGTH, TIME_LIMIT, Variant, measure, search
 
 from fsm_engine import BreakerPolicy, FallbackPolicy, RateLimit, ToolEngine, tool
+from fsm_engine.tools.tool_settings import ToolSettings
 
 LIMIT = 5.0
 
 
-@tool(timeout=TIME_LIMIT, read_only=True)
+@tool(name="search", timeout=TIME_LIMIT, read_only=True)
 async def checked_search(query: Annotated[str, Field(min_length=MIN_LENGTH)], limit: int = 10) -> dict[str, Any]:
     """Search the web."""
     return await search(query, limit)
 
 
-BREAKER = {"breaker": BreakerPolicy()}
-SLOTS = {"max_concurrency": 100}
-VALUE = {"fallback": FallbackPolicy(value={"hits": 0}, on_failure=True)}
-LAST_GOOD = {"fallback": "last_good"}
+BREAKER: ToolSettings = {"breaker": BreakerPolicy()}
+SLOTS: ToolSettings = {"max_concurrency": 100}
+VALUE: ToolSettings = {"fallback": FallbackPolicy(value={"hits": 0}, on_failure=True)}
+LAST_GOOD: ToolSettings = {"fallback": "last_good"}
 # Far more than there are calls: what is measured is the counting, not the waiting.
-RATE = {"rate_limit": RateLimit(1_000_000, per=1.0)}
+RATE: ToolSettings = {"rate_limit": RateLimit(1_000_000, per=1.0)}
 
-SETTINGS: dict[str, dict[str, Any]] = {
+SETTINGS: dict[str, ToolSettings] = {
     "nothing of it": {},
     "breaker": BREAKER,
     "breaker, slots, a value to fall back on": BREAKER | SLOTS | VALUE,
@@ -64,10 +65,10 @@ def called(engine: ToolEngine) -> Callable[[str], Awaitable[str]]:
 
 def variants() -> list[Variant]:
     rows = [
-        Variant(name, called(ToolEngine([checked_search.replaced(name="search", **settings)])))
+        Variant(name, called(ToolEngine([checked_search.replaced(**settings)])))
         for name, settings in SETTINGS.items()
     ]
-    opened = ToolEngine([checked_search.replaced(name="search", **BREAKER, **SLOTS, **VALUE)])
+    opened = ToolEngine([checked_search.replaced(**(BREAKER | SLOTS | VALUE))])
     opened.circuits["search@1"].force_open()
     return [*rows, Variant("circuit open, answered by a value", called(opened))]
 

@@ -43,7 +43,7 @@ def build_machine(
 
 def _outcomes(lifecycle: Lifecycle) -> dict[str, Outcome | None]:
     """The kind of response of each final state; one that is declared anew under a built-in name takes what that takes."""
-    built_in = {state.name: state.outcome for state in INVOCATION.states}
+    built_in: dict[str, Outcome | None] = {state.name: state.outcome for state in INVOCATION.states}
     final = (state for state in lifecycle.states if state.final)
     return {state.name: state.outcome or built_in.get(state.name) for state in final}
 
