@@ -65,8 +65,7 @@ def called(engine: ToolEngine) -> Callable[[str], Awaitable[str]]:
 
 def variants() -> list[Variant]:
     rows = [
-        Variant(name, called(ToolEngine([checked_search.replaced(**settings)])))
-        for name, settings in SETTINGS.items()
+        Variant(name, called(ToolEngine([checked_search.replaced(**settings)]))) for name, settings in SETTINGS.items()
     ]
     opened = ToolEngine([checked_search.replaced(**(BREAKER | SLOTS | VALUE))])
     opened.circuits["search@1"].force_open()
